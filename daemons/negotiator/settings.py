@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
-from daemons.daemon_core.rounding import rounding
-from daemons.negotiator.bounds import read_groups, read_limits, read_quotas
 from pool.accounting import Factors
-from pool.accounting.accounts import counts_as_one, weight_by, weight_of
-from pool.classad import ClassAd, Expr, expr
+from pool.accounting.configured import read_limits
+from pool.classad import Expr
 from pool.config import Config
 from pool.jobs.match_exprs import attribute_of
-from pool.matching import CycleSettings, PreemptionPolicy, RankOrder
-from pool.matching.reads import read_of_jobs
-from pool.matching.snapshot import TimeLimits
-
-ANY: Final = expr("true")
-"""PREEMPTION_REQUIREMENTS that are there and empty require nothing, as in HTCondor."""
+from pool.matching import CycleSettings
+from pool.matching.configured import cycle_settings, factors, names_read_of_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +43,7 @@ class NegotiatorKnobs:
     @classmethod
     def read(cls, config: Config) -> NegotiatorKnobs:
         """What the configuration says."""
-        groups, limits, order = read_groups(config), read_limits(config), _order(config)
+        cycle = cycle_settings(config)
         return cls(
             interval_s=max(0.1, config.seconds("NEGOTIATOR_INTERVAL")),
             # Never zero: cycles would follow one another without letting go of the loop.
@@ -61,28 +53,13 @@ class NegotiatorKnobs:
             match_timeout_s=config.seconds("MATCH_TIMEOUT"),
             update_interval_s=config.seconds("NEGOTIATOR_UPDATE_INTERVAL"),
             halflife_s=config.float("PRIORITY_HALFLIFE"),
-            factors=Factors(
-                default=config.float("DEFAULT_PRIO_FACTOR"),
-                nice=config.float("NICE_USER_PRIO_FACTOR"),
-                remote=config.float("REMOTE_PRIO_FACTOR"),
-                local_domain=config.str("ACCOUNTANT_LOCAL_DOMAIN"),
-                groups=groups,
-            ),
-            cycle=CycleSettings(
-                order,
-                rounding(config),
-                groups,
-                read_quotas(config),
-                limits.capacity,
-                _weight(config),
-                config.bool("USE_GLOBAL_JOB_PRIOS"),
-                _times(config),
-            ),
-            has_limits=limits.limits_anything(),
+            factors=factors(config, cycle.groups),
+            cycle=cycle,
+            has_limits=read_limits(config).limits_anything(),
             pool_size=config.expr("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
             discounts_suspended=config.bool("NEGOTIATOR_DISCOUNT_SUSPENDED_RESOURCES"),
             ignore_priorities=config.bool("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
-            reads=frozenset(_reads(config, order)),
+            reads=frozenset(names_read_of_jobs(config, cycle.order)),
             match_exprs=_match_exprs(config),
             inform_startds=config.bool("NEGOTIATOR_INFORM_STARTD"),
             update_after_cycle=config.bool("NEGOTIATOR_UPDATE_AFTER_CYCLE"),
@@ -90,49 +67,10 @@ class NegotiatorKnobs:
         )
 
 
-def _times(config: Config) -> TimeLimits:
-    return TimeLimits(
-        config.seconds("NEGOTIATOR_MAX_TIME_PER_CYCLE"),
-        config.seconds("NEGOTIATOR_MAX_TIME_PER_SUBMITTER"),
-        config.seconds("NEGOTIATOR_MAX_TIME_PER_SCHEDD"),
-        config.seconds("NEGOTIATOR_MAX_TIME_PER_PIESPIN"),
-    )
-
-
-def _weight(config: Config) -> Callable[[ClassAd], float]:
-    if not config.bool("NEGOTIATOR_USE_SLOT_WEIGHTS"):
-        return counts_as_one
-    own = config.expr("SLOT_WEIGHT") if config.bool("FORCE_NEGOTIATOR_SLOT_WEIGHT") else None
-    return weight_of if own is None else weight_by(own)
-
-
-def _reads(config: Config, order: RankOrder) -> set[str]:
-    policy = order.preemption
-    of_slots = (order.pre, order.post, policy.requirements, policy.rank)
-    return read_of_jobs(of_slots, config.expr("NEGOTIATOR_JOB_CONSTRAINT"))
-
-
 def _match_exprs(config: Config) -> dict[str, str]:
     """ConfigError when one of them is no expression; a name that nothing is said of is left out."""
     named = [name for name in config.list("NEGOTIATOR_MATCH_EXPRS") if config[name]]
     return {attribute_of(name): str(config.expr(name)) for name in named}
-
-
-def _order(config: Config) -> RankOrder:
-    requirements = config.expr("PREEMPTION_REQUIREMENTS")
-    return RankOrder(
-        pre=config.expr("NEGOTIATOR_PRE_JOB_RANK"),
-        post=config.expr("NEGOTIATOR_POST_JOB_RANK"),
-        preemption=PreemptionPolicy(
-            consider=config.bool("NEGOTIATOR_CONSIDER_PREEMPTION"),
-            early=config.bool("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
-            requirements=ANY if requirements is None else requirements,
-            rank=config.expr("PREEMPTION_RANK"),
-            stable=config.bool("PREEMPTION_REQUIREMENTS_STABLE") and config.bool("PREEMPTION_RANK_STABLE"),
-            together=config.bool("ALLOW_PSLOT_PREEMPTION"),
-        ),
-        depth_first=config.bool("NEGOTIATOR_DEPTH_FIRST"),
-    )
 
 
 def own_name(config: Config) -> str:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from daemons.base.pace import Pace
-from daemons.daemon_core.rounding import rounding
 from daemons.daemon_core.senders import may_give
 from daemons.schedd.claims.claims import Claims
 from daemons.schedd.claims.negotiate import Negotiation
 from daemons.schedd.core.core import Core
 from pool.ads.limits import daemon_limits
 from pool.base.errors import UserError
+from pool.matching.rounding import rounding
 from protocol.messages.collector import AdUpdate
 from protocol.messages.offers import ATTACHED_SLOTS_MAX, AttachSlots, MatchesTaken, OfferedMatch
 from protocol.rpc.endpoints import Peer

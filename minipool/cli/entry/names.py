@@ -74,6 +74,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "eventlog": ("log_tools.eventlog", "job event logs as JSON, also for other programs"),
     "classad": ("admin_tools.classad", "the ClassAd language: for other programs, and between forms"),
     "completion": ("entry.completion", "a script that completes commands and options in a shell"),
+    "simulate": ("pool_tools.simulate", "try a recorded workload under another policy"),
     "classad_eval": ("admin_tools.classad_eval", "evaluate ClassAd expressions"),
 }
 """Verbs that only `pool` has."""

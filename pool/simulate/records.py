@@ -1,0 +1,82 @@
+"""Files of ads in the long form, ad by ad, with the number of each line: whatever is wrong has a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pool.base.errors import ClassAdError, Span, UserError
+from pool.classad import ClassAd, parse_long
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One ad: its lines, of which the first has number `line`, and the text of each attribute by name in lower case."""
+
+    file: str
+    line: int
+    lines: list[str]
+    texts: dict[str, str]
+
+    def error(self, message: str, name: str = "", expected: str | None = None) -> UserError:
+        """What is wrong with an attribute, or with the ad."""
+        for at, text in enumerate(self.lines):
+            if name and _name(text) == name.lower():
+                return UserError(message, span=Span(self.file, self.line + at, 1, text), expected=expected)
+        return UserError(message, span=Span(self.file, self.line), expected=expected)
+
+    def ad(self) -> ClassAd:
+        """The ad; ClassAdError with the place of a mistake."""
+        try:
+            return parse_long("\n".join(self.lines), file=self.file)
+        except ClassAdError as error:
+            if error.span is not None:
+                error.span = error.span._replace(line=error.span.line + self.line - 1)
+            raise
+
+    def number(self, name: str) -> float | None:
+        """A number of the ad; None where there is none, UserError where it is something else."""
+        text = self.texts.get(name.lower())
+        if text is None or text.lower() == "undefined":
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            raise self.error(f"{name} = {text} is no number", name) from None
+
+    def string(self, name: str) -> str:
+        """A string of the ad; empty where there is none."""
+        text = self.texts.get(name.lower(), "")
+        return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else ""
+
+
+def records(lines: Iterable[str], file: str) -> Iterator[Record]:
+    """The ads of a file; empty lines and banners (`***`) end one."""
+    kept: list[str] = []
+    number = 0
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if text.strip() and not text.startswith("***"):
+            kept.append(text)
+        elif kept:
+            yield _record(file, number - len(kept), kept)
+            kept = []
+    if kept:
+        yield _record(file, number - len(kept) + 1, kept)
+
+
+def _record(file: str, first: int, lines: list[str]) -> Record:
+    texts = {}
+    for at, line in enumerate(lines):
+        # Split and no more: to parse all of a hundred thousand ads would take minutes.
+        name, equals, value = line.partition("=")
+        if not equals and not line.lstrip().startswith("#"):
+            raise UserError(
+                "this is no attribute", span=Span(file, first + at, 1, line), expected="Name = Value, as `-long` prints"
+            )
+        texts[name.strip().lower()] = value.strip()
+    return Record(file, first, lines, texts)
+
+
+def _name(line: str) -> str:
+    return line.partition("=")[0].strip().lower()
