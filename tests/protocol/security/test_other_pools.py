@@ -109,7 +109,7 @@ async def test_another_pools_execute_node_is_not_let_in(pools: Pools) -> None:
 
 async def test_a_pool_cannot_certify_hosts_of_this_one(pools: Pools) -> None:
     with pytest.raises(PeerError):
-        await seen(a_daemon(pools.home, HOME, ["*"]), pools.host("cm.home.test", "central", domain=HOME))
+        await seen(a_daemon(pools.home, HOME, ["*"]), pools.host("ap.home.test", "submit", domain=HOME))
 
 
 async def test_a_server_of_another_pool_is_spoken_to_only_where_that_is_meant(pools: Pools) -> None:
