@@ -65,6 +65,33 @@ def negotiator_at(config: Config, host: str) -> Address:
     return _at(config, host, "negotiator")
 
 
+def negotiator_addresses(config: Config) -> list[Address]:
+    """All negotiators that may serve this host's schedd: one beside each collector, or the one that is named."""
+    hosts = config.list("COLLECTOR_HOST")
+    if len(hosts) < 2 or config.is_set("NEGOTIATOR_HOST"):
+        return [negotiator_address(config)]
+    here = runs_here(config, "negotiator")
+    mine = [Address.unix(str(socket_of(config, "negotiator")))] if here else []
+    return [*mine, *(_at(config, host, "negotiator") for host in hosts if not (here and is_this_host(config, host)))]
+
+
+def candidates(config: Config) -> list[Address | None]:
+    """The negotiators of HAD_LIST, by rank, None for this host's; empty where there is no such list.
+
+    Each stands for the host of COLLECTOR_HOST with the same name: a port in HAD_LIST is HTCondor's condor_had's.
+    """
+    beside = {Address.parse(host).host: host for host in config.list("COLLECTOR_HOST")}
+    found: list[Address | None] = []
+    for entry in config.list("HAD_LIST"):
+        name = Address.parse(entry).host
+        if name not in beside:
+            raise config.error("HAD_LIST", f"HAD_LIST names {name}, which COLLECTOR_HOST does not")
+        found.append(None if is_this_host(config, beside[name]) else _at(config, beside[name], "negotiator"))
+    if found and found.count(None) != 1:
+        raise config.error("HAD_LIST", "HAD_LIST must name each central manager once, and this host among them")
+    return found
+
+
 def central_master(config: Config) -> Address:
     """The master beside the pool's first collector."""
     return _at(config, config.list("COLLECTOR_HOST")[0], "master")

@@ -19,6 +19,7 @@ from daemons.daemon_core.source import ConfigSource
 from daemons.master.port import host_names
 from pool.base.errors import ConfigError, PoolError
 from pool.config import Config
+from protocol.security.credentials import CA_KEY_FILE, HOST_CERTIFICATE_FILE
 
 EXIT_REFUSED: Final = 1
 
@@ -35,7 +36,7 @@ def run_master(source: ConfigSource) -> int:
         make_directories(config)
         with locked(Path(config.path("RUN"))):
             Path(config.path("RUN"), "ready").unlink(missing_ok=True)  # a killed master's
-            if runs_here(config, "collector"):
+            if runs_here(config, "collector") and not has_joined(config):
                 make_keys(config)
             publish_ca(config)
             publish_revoked(config)
@@ -50,6 +51,13 @@ def run_master(source: ConfigSource) -> int:
     except (PoolError, OSError) as error:
         print(f"master: {error}", file=sys.stderr)
         return EXIT_REFUSED
+
+
+def has_joined(config: Config) -> bool:
+    """Whether this central manager has joined another one's pool: then that one keeps the CA and the register."""
+    keys = Path(config.path("KEYS"))
+    several = len(config.list("COLLECTOR_HOST")) > 1
+    return several and (keys / HOST_CERTIFICATE_FILE).exists() and not (keys / CA_KEY_FILE).exists()
 
 
 def become(program: str) -> None:

@@ -16,12 +16,14 @@ from typing import Final
 
 import trio
 
+from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
 from daemons.negotiator.store import AccountStore
 from pool.accounting import Accountant, SubmitterAccount, SubmitterUse
 from pool.accounting.account_ads import NO_FIGURES, accounting_ads
-from pool.base.errors import PoolError
+from pool.base.errors import PoolError, UserError
+from pool.hosts.daemon_names import kept_name
 from pool.matching import Offers, SlotHolders
 from protocol.messages.negotiator import (
     CancelLease,
@@ -61,6 +63,10 @@ class Accounts:
         self.figures = NO_FIGURES
         """What the last cycle has found."""
         self._published_at = float("-inf")
+        self._published: set[str] = set()
+        self.active = True
+        """Whether submitters are charged here: not by a negotiator that stands by."""
+        self.saved = Signal()
         self._settled_at = trio.current_time() + SETTLE_S
         self._unsaved = trio.Event()
         self._saving = trio.Lock()
@@ -69,6 +75,31 @@ class Accounts:
         """Half-life and factors may be others now."""
         self._knobs = knobs
         self._accountant.halflife_s, self._accountant.factors = knobs.halflife_s, knobs.factors
+
+    # ---- one of several negotiators
+
+    def begin(self) -> None:
+        """This negotiator leads from now on: as after a restart, schedds say first what they hold."""
+        self.active = True
+        self._settled_at = trio.current_time() + SETTLE_S
+
+    def end(self) -> None:
+        """Another one leads, and publishes the accounts; what is kept here is what that one sends."""
+        self.active = False
+        for name in self._published:
+            self._start.adverts.drop("Accounting", name)
+        self._published.clear()
+        self._published_at = float("-inf")
+
+    def snapshot(self) -> tuple[dict[str, SubmitterAccount], float]:
+        """All accounts, and the time up to which they are charged."""
+        return dict(self._accountant.accounts), self._accountant.updated_at
+
+    async def become(self, accounts: Mapping[str, SubmitterAccount], updated_at: float) -> None:
+        """Have the accounts that the leader has, while this negotiator stands by."""
+        if not self.active:
+            self._accountant.accounts, self._accountant.updated_at = dict(accounts), updated_at
+            await self._save_if_possible()
 
     # ---- requests
 
@@ -89,7 +120,7 @@ class Accounts:
 
     async def set_priority(self, peer: Peer, request: SetPriority) -> Done:
         """Change a submitter's record; durable when answered."""
-        self.charge()
+        self._require_active()
         now = self._start.world.wall()
         figure, value, lease_s = request.attribute, request.value, request.lease_s
         self._accountant.set(request.submitter, figure, value, now=now, lease_s=lease_s)
@@ -101,7 +132,7 @@ class Accounts:
 
     async def cancel_lease(self, peer: Peer, request: CancelLease) -> Done:
         """End a lease; durable when answered."""
-        self.charge()
+        self._require_active()
         self._accountant.cancel_lease(request.submitter, request.attribute)
         await self._save_change()
         self._start.log.always(f"The lease of {request.submitter}'s {request.attribute} is over.", by=peer.identity)
@@ -110,7 +141,7 @@ class Accounts:
 
     async def forget_submitter(self, peer: Peer, request: ForgetSubmitter) -> Done:
         """Forget a submitter's record; durable when answered. To forget one who is not known is done already."""
-        self.charge()
+        self._require_active()
         if self._accountant.delete(request.submitter):
             await self._save_change()
             self._start.log.always(f"The record of {request.submitter} is forgotten.", by=peer.identity)
@@ -118,16 +149,24 @@ class Accounts:
 
     async def reset_usage(self, peer: Peer, request: ResetUsage) -> Done:
         """Forget what everybody has used so far; durable when answered."""
-        self.charge()
+        self._require_active()
         self._accountant.reset_all()
         await self._save_change()
         self._start.log.always("The usage of all submitters is reset.", by=peer.identity)
         return DONE
 
+    def _require_active(self) -> None:
+        """Charge up to now; UserError where another negotiator keeps the accounts."""
+        if not self.active:
+            raise UserError("this negotiator stands by", expected="the one that leads: name it with -pool or -name")
+        self.charge()
+
     # ---- in each round of the negotiator
 
     def charge(self) -> None:
         """Charge everybody up to now for what they hold."""
+        if not self.active:
+            return
         use = self._offers.use(self._holders)
         if self._is_settled(use):
             self._accountant.charge(use, now=self._start.world.wall())
@@ -172,6 +211,7 @@ class Accounts:
             for ad in accounting_ads(self._accountant, self.figures):
                 ad["NegotiatorName"] = own_name(self._start.config)
                 self._start.adverts.put(ad)
+                self._published.add(kept_name(ad))
             self._start.adverts.refresh()
 
     async def _save(self, *, durable: bool = False) -> None:
@@ -179,6 +219,7 @@ class Accounts:
             accounts, updated_at = list(self._accountant.accounts.values()), self._accountant.updated_at
             save = partial(self._store.save, durable=durable)
             await self._start.world.threads.run_sync(save, accounts, updated_at)
+        self.saved.fire()
 
     async def _save_change(self) -> None:
         """PoolError when what an administrator has changed is not durable."""

@@ -23,7 +23,9 @@ from daemons.daemon_core.tasks import Tasks
 from daemons.negotiator.accounts import Accounts
 from daemons.negotiator.cycles import Cycles, CycleTimes
 from daemons.negotiator.handing_out import HandingOut
+from daemons.negotiator.leading import Leading
 from daemons.negotiator.notices import Notices
+from daemons.negotiator.replica import Replica
 from daemons.negotiator.schedds import ScheddConnection
 from daemons.negotiator.serving import Serving
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
@@ -86,6 +88,10 @@ class Negotiator:
         self._interest = Interest()
         self.serving = Serving(start, self.wake)
         self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for)
+        self.replica = Replica(start, self.accounts)
+        self.leading = Leading(start, self.replica, self._lease_lost)
+        if not self.leading.leads:
+            self.accounts.end()
         start.on_reconfigure(lambda _config: self._reconfigured())
 
     # ---- what others say
@@ -106,6 +112,7 @@ class Negotiator:
         """A schedd says what it wants; a newer connection of the same schedd takes the older one's place."""
         if peer.method == "SSL" and not names_host(request.schedd, peer.host_name):
             raise Denied(f"the schedd {request.schedd} does not belong to {peer.host_name}")
+        self.leading.check(peer, request.schedd)
         known = self._schedds.get(request.schedd)
         if peer.pool and known is not None and known.peer.identity != peer.identity:
             raise Denied(f"there is another schedd {request.schedd}, which is not of {peer.pool}")
@@ -138,6 +145,10 @@ class Negotiator:
         """Start a cycle without waiting."""
         self.wake()
         return DONE
+
+    def _lease_lost(self, schedd: str) -> None:
+        if (known := self._schedds.get(schedd)) is not None:
+            self._schedd_gone(known)
 
     def _schedd_gone(self, schedd: ScheddConnection) -> None:
         if self._schedds.get(schedd.name) is schedd:
@@ -174,6 +185,11 @@ class Negotiator:
         """Negotiate whenever there is cause, for ever."""
         await self.slots.synced.wait()
         while True:
+            if self.accounts.active != self.leading.leads:
+                self._leads_or_not()
+            if not self.leading.leads:
+                await self.leading.changed.wait()
+                continue
             began = trio.current_time()
             wanted = self._wanted.next()
             self._offers.expire(trio.current_time(), self._knobs.match_timeout_s)
@@ -190,7 +206,18 @@ class Negotiator:
                 await trio.sleep_until(
                     began + max(self._knobs.min_interval_s, 2 * took_s, took_s + self._knobs.delay_s)
                 )
-            await first_of(wanted, timeout_s=max(0.0, self._next_round(began) - trio.current_time()))
+            left_s = max(0.0, self._next_round(began) - trio.current_time())
+            await first_of(wanted, self.leading.changed.next(), timeout_s=left_s)
+
+    def _leads_or_not(self) -> None:
+        """This negotiator has begun or ceased to lead: what is published of it is another ad."""
+        if self.leading.leads:
+            self._start.adverts.drop("HAD", own_name(self._start.config))
+            self.accounts.begin()
+        else:
+            self._start.adverts.drop("Negotiator", own_name(self._start.config))
+            self.accounts.end()
+        self._start.adverts.refresh()
 
     def _next_round(self, began: float) -> float:
         """When the next cycle begins although nothing has changed."""
@@ -266,7 +293,13 @@ class Negotiator:
 
     def ad(self) -> ClassAd:
         """The negotiator's own ad, with its last cycles."""
-        ad = ClassAd({"MyType": "Negotiator", "Name": own_name(self._start.config)})
+        name, me = own_name(self._start.config), self.leading.candidate
+        ad = ClassAd({"MyType": "Negotiator" if self.leading.leads else "HAD", "Name": name})
+        if me is not None:  # the names are those of condor_had's ad
+            ad.update({"HadIsActive": me.leads, "HadIndex": me.rank, "HadSelfId": name})
+            ad["HadList"] = ", ".join(self._start.config.list("HAD_LIST"))
+        if not self.leading.leads:
+            return ad
         self._cycles.put_into(ad)
         if self._left_out:
             ad["StartdsLeftOut"] = [f"{address} {reason}" for address, (_, reason) in self._left_out.items()][
@@ -279,6 +312,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     """Negotiate until told to stop."""
     negotiator = Negotiator(start)
     start.service.offer(negotiator.answers(), negotiator.accounts.answers())
+    start.service.offer(negotiator.leading.answers(), negotiator.replica.answers())
     start.describe(negotiator.ad)
     try:
         async with trio.open_nursery() as nursery:
@@ -289,9 +323,11 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             tasks.keep(negotiator.notices.run)
             tasks.keep(negotiator.serving.run)
             tasks.keep(negotiator.accounts.run)
+            tasks.keep(negotiator.leading.run)
             tasks.keep(negotiator.run)
             task_status.started()
             await start.stopping()
+            await negotiator.leading.give_up()
             nursery.cancel_scope.cancel()
     finally:
         await negotiator.accounts.close()

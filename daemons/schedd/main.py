@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from daemons.base.no_garbage import no_garbage
-from daemons.daemon_core.locate import negotiator_address
+from daemons.daemon_core.locate import negotiator_addresses
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.host.cron_manager import CronManager
@@ -128,7 +128,7 @@ class Schedd:
         """How jobs come to run: in slots, and here."""
         core = self.core
         self.claims = Claims(core, self.agents)
-        home = Place(core.flock_levels, core.holdings, negotiator_address)
+        home = Place(core.flock_levels, core.holdings, negotiator_addresses)
         self.negotiation = Negotiation(core, self.claims, self.turns, home)
         self.flocking = Flocking(core, self.claims, self.turns, home)
         self.advertise.elsewhere.adverts = self.flocking.adverts

@@ -11,14 +11,14 @@ from pool.config.config import Config
 
 DAEMONS: Final = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG")
 """What DAEMON_LIST may name, in the order in which the daemons start."""
-PARTS_OF_THE_MASTER: Final = ("SHARED_PORT",)
-"""Daemons of HTCondor's whose work the master does, so that a list with them is served."""
+PARTS_OF_OTHERS: Final = ("SHARED_PORT", "HAD", "REPLICATION")
+"""Daemons of HTCondor's whose work the master or the negotiator does, so that a list with them is served."""
 
 
 def check(config: Config) -> None:
     """ConfigError when a master must not start with this configuration."""
     for name in config.list("DAEMON_LIST"):
-        if name.upper() in DAEMONS or name.upper() in PARTS_OF_THE_MASTER:
+        if name.upper() in DAEMONS or name.upper() in PARTS_OF_OTHERS:
             continue
         from pool.base.nearest import nearest_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pool.classad import ClassAd
-from protocol.wire.message import Done, Message, Record, Request
+from protocol.wire.message import Done, Message, Record, Request, StreamRequest
 
 if TYPE_CHECKING:
     from pool.matching import JobRequest
@@ -52,6 +52,56 @@ class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
     given_back: list[str] = []
     limits: dict[str, float] = {}
     heard: int = 0
+
+
+class Met(Record):
+    """What a schedd is to this negotiator. `leased`: it is one of several, and asks for a lease when it leads."""
+
+    leased: bool
+
+
+class MeetNegotiator(Request[Met], tag="negotiator.meet"):
+    """A schedd that knows several negotiators is there. It announces work to the one that has its lease."""
+
+    schedd: str
+
+
+class Stands(Record):
+    """How one of several negotiators stands. `ready`: it has the accounts that the leader has."""
+
+    rank: int
+    term: int
+    leads: bool
+    ready: bool = False
+
+
+class Standing(Request[Stands], tag="negotiator.standing"):
+    """How one of several negotiators stands, and in the answer how the other does."""
+
+    mine: Stands
+
+
+class AccountRecord(Record):
+    """An account as the leader's accountant has it. `leases`: by attribute, until when, and the value before."""
+
+    submitter: str
+    figures: dict[str, float]
+    leases: dict[str, list[float]] = {}
+
+
+class AccountsNews(Record):
+    """Accounts that have changed since the last news, those that are gone, and the time up to which all are charged.
+
+    The first news have all accounts that there are.
+    """
+
+    changed: list[AccountRecord]
+    gone: list[str]
+    updated_at: float
+
+
+class FollowAccounts(StreamRequest[AccountsNews], tag="negotiator.follow_accounts"):
+    """A negotiator that stands by wants the accounts as the leader has them, until one of the two leaves."""
 
 
 class ReturnMatches(Message, tag="negotiator.return_matches"):

@@ -58,6 +58,30 @@ class OfferMatches(Request[MatchesTaken], tag="schedd.offer_matches"):
     number: int = 0
 
 
+class LeaseAnswer(Record):
+    """Whether a negotiator may serve this schedd. Of a refusal: the highest term that the schedd knows of, and after
+    how many seconds it may lease again."""
+
+    granted: bool
+    term: int
+    left_s: float = 0.0
+
+
+class AskLease(Request[LeaseAnswer], tag="schedd.ask_lease"):
+    """One of several negotiators, by its rank in HAD_LIST, wants to be the only one whom this schedd hears.
+
+    `leads`: it leads in this term. `anew`: it knows nothing of what the schedd has said. `gives_back`: it wants the
+    lease no more.
+    """
+
+    rank: int
+    term: int
+    lease_s: float
+    leads: bool = False
+    anew: bool = False
+    gives_back: bool = False
+
+
 class ReadsNoted(Record):
     """Whether that is news: then what the schedd wants is announced anew, and what it has said before is void."""
 

@@ -121,6 +121,7 @@ ADS: Final[Needs] = {
     "DaemonMaster": Need(_L.ADVERTISE_MASTER),
     "Negotiator": _from_negotiator,
     "Accounting": _from_negotiator,
+    "HAD": _from_negotiator,
     "Collector": Need(_L.DAEMON, frozenset({CENTRAL})),
     "Defrag": Need(_L.DAEMON, frozenset({CENTRAL})),
 }
@@ -133,6 +134,9 @@ NEGOTIATOR: Final[Needs] = {
     **EVERY_DAEMON,
     "negotiator.get_priorities": _read,
     "negotiator.announce_work": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
+    "negotiator.meet": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
+    "negotiator.standing": _from_negotiator,
+    "negotiator.follow_accounts": _from_negotiator,
     "negotiator.return_matches": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
     "negotiator.negotiate_now": _from_access_point,
     "negotiator.set_priority": _administrator,
@@ -176,6 +180,7 @@ SCHEDD: Final[Needs] = {
 """On its port."""
 
 SCHEDD_TO_NEGOTIATOR: Final[Needs] = {
+    "schedd.ask_lease": _from_negotiator,
     "schedd.offer_matches": _from_negotiator,
     "schedd.reject_requests": _from_negotiator,
     "schedd.negotiator_reads": _from_negotiator,

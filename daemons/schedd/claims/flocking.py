@@ -52,10 +52,10 @@ class Flocking:
                 return False
             return core.settings.flock.may_flock(core.queue.ad(job), pool.name)
 
-        def address(config: Config) -> Address:
-            return replace(negotiator_at(config, pool.negotiator), pool=ANY)
+        def addresses(config: Config) -> list[Address]:
+            return [replace(negotiator_at(config, pool.negotiator), pool=ANY)]
 
-        place = Place(self.levels, core.holdings_in(pool.name), address, wanted, pool=pool.name, level=number)
+        place = Place(self.levels, core.holdings_in(pool.name), addresses, wanted, pool=pool.name, level=number)
         place.level_changed = self.level_changed
         return place
 

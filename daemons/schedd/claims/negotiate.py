@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from heapq import nlargest
 from typing import Final
 
 import trio
 
 from daemons.base.pace import Pace
+from daemons.base.sync import Signal, first_of
+from daemons.daemon_core.tasks import Tasks
 from daemons.schedd.claims.claims import Claims
+from daemons.schedd.claims.negotiator_lease import NegotiatorLease
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.holdings import Holdings
 from daemons.schedd.files.transfer_turns import TransferTurns
@@ -28,8 +32,16 @@ from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.flocking import FlockLevels
 from pool.jobs.waiting.groups import WaitingGroup
-from protocol.messages.negotiator import AnnounceWork, ResourceRequest, ReturnMatches, SubmitterHolds
-from protocol.messages.offers import MatchesTaken, NegotiatorReads, OfferMatches, ReadsNoted, Rejection, RejectRequests
+from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, ResourceRequest, ReturnMatches, SubmitterHolds
+from protocol.messages.offers import (
+    AskLease,
+    MatchesTaken,
+    NegotiatorReads,
+    OfferMatches,
+    ReadsNoted,
+    Rejection,
+    RejectRequests,
+)
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
@@ -53,11 +65,11 @@ def _urgency(group: WaitingGroup) -> tuple[Priority, int, int]:
 
 @dataclass
 class Place:
-    """A pool to negotiate with: where its negotiator is, and what this schedd holds and wants there."""
+    """A pool to negotiate with: where its negotiators are, and what this schedd holds and wants there."""
 
     levels: FlockLevels
     holdings: Holdings
-    address: Callable[[Config], Address]
+    addresses: Callable[[Config], list[Address]]
     wants: Callable[[WaitingGroup], bool] = lambda _group: True
     pool: str = ""
     """Its name, where jobs flock to it."""
@@ -79,11 +91,16 @@ class Negotiation:
         self._announced = False
         self._anew = True
         self._heard = 0
+        self._given = 0
+        self._lease = NegotiatorLease(core.log, lambda: self.work_changed(True))
+        self._configured = Signal()
+        core.start.on_reconfigure(lambda _config: self._configured.fire())
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
 
     def answers(self) -> list[Answer]:
         """What the negotiator says, on the connection that the schedd makes."""
         return [
+            answer(AskLease, self._lease.ask),
             answer(OfferMatches, self.offered),
             answer(RejectRequests, self.rejected),
             answer(NegotiatorReads, self.reads),
@@ -96,13 +113,34 @@ class Negotiation:
             self._more.set()
 
     async def run(self) -> None:
-        """Stay connected to the negotiator, and keep it informed."""
+        """Stay connected to the negotiator, or to each of several, and keep the one informed that negotiates."""
+        while True:
+            try:
+                addresses = self._place.addresses(self._core.start.config)
+            except PoolError as error:
+                self._core.log.always(f"No negotiator: {error}")
+                await self._configured.wait()
+                continue
+            async with trio.open_nursery() as nursery:
+                tasks = Tasks(nursery, self._core.log)
+                for address in addresses:
+                    tasks.keep(self._stay, address, len(addresses) > 1 or bool(self._place.pool))
+                await self._configured.until(partial(self._are_others, addresses))
+                nursery.cancel_scope.cancel()
+
+    def _are_others(self, addresses: list[Address]) -> bool:
+        """Whether the negotiators are others than these, after a reconfiguration."""
+        try:
+            return self._place.addresses(self._core.start.config) != addresses
+        except PoolError:
+            return True
+
+    async def _stay(self, address: Address, one_of_several: bool) -> None:
         retry_s, said = RETRY_FIRST_S, ""
         while True:
             if self._place.pool:  # others are no home: nobody calls there without a reason
                 await self._until_needed()
             try:
-                address = self._place.address(self._core.start.config)
                 async with endpoints.connected(
                     address,
                     security=self._core.start.security,
@@ -111,8 +149,7 @@ class Negotiation:
                 ) as peer:
                     self._core.log.full("Connected to the negotiator.", address=str(address))
                     retry_s, said = RETRY_FIRST_S, ""
-                    self._announced = False
-                    self._anew, self._heard = True, 0
+                    await self._meet(peer, one_of_several)
                     await self._inform(peer)
             except PoolError as error:
                 news = retry_s >= 1.0 and str(error) != said  # a restart of the negotiator is none, and once is enough
@@ -131,10 +168,20 @@ class Negotiation:
             self._changed = trio.Event()
             await self._changed.wait()
 
+    async def _meet(self, peer: Peer, one_of_several: bool) -> None:
+        """A negotiator that is one of several asks for a lease when it leads; any other is listened to at once."""
+        if not one_of_several or not (await peer.call(MeetNegotiator(schedd=self._core.settings.name))).leased:
+            self._lease.alone(peer)
+
     async def _inform(self, peer: Peer) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_with, peer, nursery.cancel_scope)
             while not peer.closed.is_set():
+                if not self._lease.serves(peer):
+                    await first_of(self._lease.changed, peer.closed)
+                    continue
+                if self._given != self._lease.given:
+                    self._given, self._announced, self._anew, self._heard = self._lease.given, False, True, 0
                 self._more, self._changed = trio.Event(), trio.Event()
                 announced_at = trio.current_time()
                 await self._announce(peer)
@@ -208,9 +255,11 @@ class Negotiation:
 
     def offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         """Take as many slots as there are jobs for them, and hand the others back."""
+        self._lease.require(peer)
         core = self._core
         learned = False
         self._heard = request.number
+        core.log.full("Takes matches.", term=self._lease.term, offered=len(request.matches))
         matches = [replace(one, startd_address=of_pool(one.startd_address, peer.pool)) for one in request.matches]
         for match in matches:
             learned |= core.autoclusters.learn_slot(match.slot_ad)
