@@ -16,9 +16,9 @@ from pool.accounting import Accountant, SubmitterUse
 from pool.accounting.limits import Limits
 from pool.classad import ClassAd, is_match
 from pool.matching import JobRequest, Matched, Offers, Snapshot, Standing, negotiate
-from pool.matching.columnar import ColumnEvaluator
 from pool.simulate.machines import Machine
 from pool.simulate.policy import Policy
+from pool.simulate.remembered import RememberingEvaluator
 from pool.simulate.waiting import Waiting
 from pool.simulate.workload import RecordedJob, Workload
 from pool.slots.provision.carve import Holding
@@ -85,7 +85,7 @@ class _Course:
     wanted: bool = False
 
     def __post_init__(self) -> None:
-        self.evaluate = ColumnEvaluator()
+        self.evaluate = RememberingEvaluator()
         self.accountant = Accountant(self.policy.halflife_s, self.policy.factors)
         self.offers.weigh_by(self.policy.cycle.weight, None)
         for machine in self.machines.values():
