@@ -112,31 +112,21 @@ def take_apart(requirements: Expr, my: ClassAd) -> list[Clause]:
     return taking.clauses
 
 
-def weigh(
-    clauses: Sequence[Clause], my: ClassAd, targets: Sequence[ClassAd], drained: Callable[[ClassAd], ClassAd]
-) -> None:
-    """Find out which targets each clause is true for, as they are and drained, and which clauses decide."""
-    empty = [drained(target) for target in targets]
+Holds = Callable[[Clause], frozenset[int]]
+"""Which of the other ads a clause is true for."""
+
+
+def weigh(clauses: Sequence[Clause], everybody: int, now: Holds, drained: Holds) -> None:
+    """Find out which of so many others each clause is true for, as they are and drained, and which clauses decide."""
     for clause in clauses:
         if clause.constant is None:
-            clause.matched = _true_for(clause.expr, my, targets)
-            clause.drained = _true_for(clause.expr, my, empty)
+            clause.matched, clause.drained = now(clause), drained(clause)
         else:
-            everybody = frozenset(range(len(targets))) if clause.constant else frozenset[int]()
-            clause.matched = clause.drained = everybody
+            clause.matched = clause.drained = frozenset(range(everybody)) if clause.constant else frozenset[int]()
         if clause.op == AND:
             _weigh_and(clause, clauses)
         elif clause.op == OR:
-            _weigh_or(clause, clauses, len(targets))
-
-
-def _true_for(condition: Expr, my: ClassAd, targets: Sequence[ClassAd]) -> frozenset[int]:
-    found = []
-    for number, target in enumerate(targets):
-        value = condition.eval(my, target)
-        if is_true(value):
-            found.append(number)
-    return frozenset(found)
+            _weigh_or(clause, clauses, everybody)
 
 
 def _weigh_and(clause: Clause, clauses: Sequence[Clause]) -> None:

@@ -10,16 +10,15 @@ found.sentences()                # what is wrong, and what could be changed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from pool.base.errors import UserError
-from pool.classad import ClassAd, Expr, accepts
+from pool.classad import ClassAd, Expr
 from pool.classad.eval.expression import node_of
-from pool.classad.values.truth import is_true
 from pool.matching.clauses import Clause, compared_attribute, deciding, take_apart, weigh
 from pool.matching.offers import free_of
+from pool.matching.slot_tests import EachSlot, MakeTests, SlotTests
 from pool.slots.provision.carve import Rounding, fit_request
 
 UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
@@ -27,8 +26,14 @@ _BUSY: Final = frozenset(("Claimed", "Matched", "Preempting"))
 _DRAINED: Final = ("Cpus", "Memory", "Disk", "GPUs")
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionRow:
+class NumberedCondition(NamedTuple):
+    """A condition with its number; one that joins others names them by theirs."""
+
+    number: int
+    text: str
+
+
+class ConditionRow(NamedTuple):
     """A condition that decides: how many slots it is true for now, and if they were drained; None: the same for all."""
 
     number: int
@@ -39,12 +44,11 @@ class ConditionRow:
     joins: bool = False  # it joins others
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(NamedTuple):
     """What came of comparing a job with slots. Counts are of slots; `attributes` are the job's that matter."""
 
     requirements: str
-    clauses: tuple[Clause, ...]
+    clauses: tuple[NumberedCondition, ...]
     table: tuple[ConditionRow, ...]
     attributes: tuple[tuple[str, str, str], ...]  # name, value, unit
     slots: int
@@ -88,42 +92,46 @@ class Analysis:
         return said
 
 
-def analyze(job: ClassAd, slots: Iterable[ClassAd]) -> Analysis:
+def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot) -> Analysis:
     """Compare a job with the pool's slots (dynamic slots are seen as part of their partitionable ones)."""
     # What a dynamic slot has is its partitionable slot's when drained: counted once, it is told once.
     targets = [slot for slot in slots if not slot.eval_bool("DynamicSlot", False)]
     stored = job.get("Requirements")
     requirements = stored if isinstance(stored, Expr) else Expr(node_of(stored))
     clauses = take_apart(requirements, job)
-    weigh(clauses, job, targets, drained)
-    rejected, refused, willing, later, obstacles = 0, [], 0, 0, dict[str, int]()
-    for slot in targets:
-        if accepts(job, slot) and accepts(slot, job):
-            willing += 1
-            obstacle = _obstacle(job, slot)
-            obstacles[obstacle] = obstacles.get(obstacle, 0) + 1
-        elif accepts(job, drained(slot)) and accepts(drained(slot), job):
-            later += 1
-        elif not accepts(job, slot):
-            rejected += 1
-        else:
-            refused.append(slot)
+    empty = [drained(slot) for slot in targets]
+    now = tests(targets)
+    later = tests(empty) if any(one is not slot for one, slot in zip(empty, targets, strict=True)) else now
+    weigh(clauses, len(targets), lambda one: now.meet(one.expr, job), lambda one: later.meet(one.expr, job))
+    accepted = now.accepted(job)
+    willing = accepted & now.accepting(job)
+    if_drained = (later.accepted(job) & later.accepting(job)) - willing
+    refused = accepted - willing - if_drained
+    obstacles = _obstacles(job, [targets[row] for row in sorted(willing)])
     return Analysis(
         requirements=requirements.text,
-        clauses=tuple(clauses),
+        clauses=tuple(NumberedCondition(clause.number, clause.text) for clause in clauses),
         table=tuple(_row(clause) for clause in deciding(clauses)),
         attributes=_attributes(job, requirements),
         slots=len(targets),
         machines=len({slot.eval_str("Machine", "") for slot in targets}),
-        rejected_by_job=rejected,
+        rejected_by_job=len(targets) - len(willing) - len(if_drained) - len(refused),
         reject_job=len(refused),
-        willing=willing,
-        if_drained=later,
-        best=_best(clauses, targets),
-        refusals=tuple(_refusals(job, refused)),
+        willing=len(willing),
+        if_drained=len(if_drained),
+        best=_best(clauses, empty),
+        refusals=tuple(_refusals(job, targets, refused, now)),
         takers=obstacles.pop("", 0),
         obstacles=tuple(f"{_slots(count)} would match, but {said}." for said, count in obstacles.items()),
     )
+
+
+def _obstacles(job: ClassAd, willing: Iterable[ClassAd]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for slot in willing:
+        obstacle = _obstacle(job, slot)
+        counts[obstacle] = counts.get(obstacle, 0) + 1
+    return counts
 
 
 def _obstacle(job: ClassAd, slot: ClassAd) -> str:
@@ -159,41 +167,62 @@ def _attributes(job: ClassAd, requirements: Expr) -> tuple[tuple[str, str, str],
     return tuple((name, job.text(name), UNITS.get(name.lower(), "")) for name in names if name in job)
 
 
-def _best(clauses: Sequence[Clause], slots: Sequence[ClassAd]) -> tuple[tuple[str, str], ...]:
+def _best(clauses: Sequence[Clause], empty: Sequence[ClassAd]) -> tuple[tuple[str, str], ...]:
     """For conditions that nobody meets: the greatest amount that is there, as "Memory is 8192"."""
     found: dict[str, str] = {}
     for clause in clauses:
         name = compared_attribute(clause)
         if clause.matched or clause.op or name is None:
             continue
-        values = [value for slot in map(drained, slots) if isinstance(value := slot.eval(name), int | float)]
+        values = [value for slot in empty if isinstance(value := slot.eval(name), int | float)]
         if values:
             found[name] = f"{name} is {max(values):g}" if max(values) < 1e6 else f"{name} is {max(values)}"
     return tuple(found.items())
 
 
-def _refusals(job: ClassAd, slots: Sequence[ClassAd]) -> list[str]:
+def _refusals(job: ClassAd, slots: Sequence[ClassAd], refused: frozenset[int], tests: SlotTests) -> list[str]:
     """The conditions of slots that the job does not meet; equal ones are told once, with how many slots have them."""
     counts: dict[str, int] = {}
-    for slot in slots:
-        for name in ("Start", "WithinResourceLimits", "Requirements"):
-            if name in slot and (part := _failing(slot, name, job)):
+    left = set(refused)
+    for name in ("Start", "WithinResourceLimits", "Requirements") if refused else ():
+        failing = {row for row in left if name in slots[row]} - tests.have(name, job)
+        left -= failing
+        alike: dict[str, list[int]] = {}
+        for row in sorted(failing):
+            alike.setdefault(slots[row].text(name), []).append(row)
+        for text, rows in alike.items():
+            stored = slots[rows[0]][name]
+            parts = _failing(stored, job, slots[rows[0]], rows, tests) if isinstance(stored, Expr) else {}
+            for row in rows:
+                part = parts.get(row, f"{name} ({text})") or name
                 counts[part] = counts.get(part, 0) + 1
-                break
     return [f"{_slots(count)}: {part} does not hold for the job." for part, count in counts.items()]
 
 
-def _failing(slot: ClassAd, name: str, job: ClassAd) -> str:
-    """The part of a slot's expression that is not true for the job; empty when all of it is."""
-    value = slot.eval(name, job)
-    if is_true(value):
-        return ""
-    stored = slot[name]
-    if not isinstance(stored, Expr):
-        return f"{name} ({slot.text(name)})"
+def _failing(stored: Expr, job: ClassAd, slot: ClassAd, rows: Collection[int], tests: SlotTests) -> dict[int, str]:
+    """The part of the expression, which all these slots have, that is not true for the job, for each of them."""
+    truths = [tests.say(clause.expr, job, rows) for clause in take_apart(stored, slot)]
+    said: dict[tuple[bool, ...], str] = {}
+    found: dict[int, str] = {}
+    for row in rows:
+        pattern = tuple(row in holds for holds in truths)
+        if pattern not in said:
+            said[pattern] = _untrue(stored, slot, pattern)
+        found[row] = said[pattern]
+    return found
+
+
+def _untrue(stored: Expr, slot: ClassAd, pattern: Sequence[bool]) -> str:
+    """The conditions that decide among those that are not true, where `pattern` says which are."""
     clauses = take_apart(stored, slot)
-    weigh(clauses, slot, [job], lambda ad: ad)
-    return " and ".join(clause.text for clause in deciding(clauses) if not clause.matched and not clause.op) or name
+    for clause in clauses:
+        clause.constant = None
+
+    def holds(clause: Clause) -> frozenset[int]:
+        return frozenset((0,)) if pattern[clause.number] else frozenset()
+
+    weigh(clauses, 1, holds, holds)
+    return " and ".join(clause.text for clause in deciding(clauses) if not clause.matched and not clause.op)
 
 
 def _slots(count: int) -> str:
