@@ -22,6 +22,7 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.negotiator.accounts import Accounts
 from daemons.negotiator.cycles import Cycles, CycleTimes
+from daemons.negotiator.explaining import Explaining
 from daemons.negotiator.handing_out import HandingOut
 from daemons.negotiator.leading import Leading
 from daemons.negotiator.notices import Notices
@@ -87,6 +88,7 @@ class Negotiator:
         self.notices = Notices(start, self._knobs.timeout_s)
         self._interest = Interest()
         self.serving = Serving(start, self.wake)
+        self.explaining = Explaining(start, self._offers, self._snapshot_for, self.serving.objection)
         self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for)
         self.replica = Replica(start, self.accounts)
         self.leading = Leading(start, self.replica, self._lease_lost)
@@ -260,6 +262,7 @@ class Negotiator:
             plan, plan_cpu = await self._start.world.threads.run_sync(self._plan, snapshot)
         cpu = thread_time()
         plan.rejections += refused
+        self.explaining.note(plan)
         fault("negotiator.cycle_planned")
         self.accounts.figures = plan.figures
         self._leave_out(plan)
@@ -275,6 +278,9 @@ class Negotiator:
             self.wake()
         if self._knobs.update_after_cycle:
             self._start.adverts.refresh()
+
+    def _snapshot_for(self, request: JobRequest) -> Snapshot:
+        return self._snapshots.take([request], self._knobs, self._left_out_now().__contains__)
 
     def _left_out_now(self) -> dict[str, tuple[float, str]]:
         """The startds that get nothing at present, by address."""
@@ -311,7 +317,7 @@ class Negotiator:
 async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Negotiate until told to stop."""
     negotiator = Negotiator(start)
-    start.service.offer(negotiator.answers(), negotiator.accounts.answers())
+    start.service.offer(negotiator.answers(), negotiator.accounts.answers(), negotiator.explaining.answers())
     start.service.offer(negotiator.leading.answers(), negotiator.replica.answers())
     start.describe(negotiator.ad)
     try:

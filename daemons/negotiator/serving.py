@@ -56,13 +56,14 @@ class Serving:
         """What of this is served, and why the rest is not."""
         chosen, refused = [], []
         for request in requests:
-            if reason := self._objection(request):
+            if reason := self.objection(request):
                 refused.append(Rejected(request, request.count, reason))
             else:
                 chosen.append(request)
         return chosen, refused
 
-    def _objection(self, request: JobRequest) -> str:
+    def objection(self, request: JobRequest) -> str:
+        """Why this is not served; empty when it is."""
         if self._submitters and _key(request.submitter, request.schedd) not in self._served:
             return NOT_THE_SUBMITTER
         if self._jobs is not None and self._jobs.eval(request.ad) is not True:

@@ -33,6 +33,21 @@ class NumberedCondition(NamedTuple):
     text: str
 
 
+class Attribute(NamedTuple):
+    """One of the job's, as it is written, and its unit."""
+
+    name: str
+    text: str
+    unit: str
+
+
+class Best(NamedTuple):
+    """The greatest value that slots have of an attribute, as "Memory is 8192"."""
+
+    attribute: str
+    said: str
+
+
 class ConditionRow(NamedTuple):
     """A condition that decides: how many slots it is true for now, and if they were drained; None: the same for all."""
 
@@ -50,17 +65,18 @@ class Analysis(NamedTuple):
     requirements: str
     clauses: tuple[NumberedCondition, ...]
     table: tuple[ConditionRow, ...]
-    attributes: tuple[tuple[str, str, str], ...]  # name, value, unit
+    attributes: tuple[Attribute, ...]
     slots: int
     machines: int
     rejected_by_job: int
     reject_job: int
     willing: int
     if_drained: int
-    best: tuple[tuple[str, str], ...] = ()  # the greatest value of an attribute that too small ones are compared with
+    best: tuple[Best, ...] = ()  # the greatest value of an attribute that too small ones are compared with
     refusals: tuple[str, ...] = ()
     takers: int = 0  # of the willing slots, those that are free and can give what the job asks for
     obstacles: tuple[str, ...] = ()
+    may_drain: bool = False  # some slot is partitionable
 
     @property
     def matches_nothing(self) -> bool:
@@ -101,7 +117,8 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot)
     clauses = take_apart(requirements, job)
     empty = [drained(slot) for slot in targets]
     now = tests(targets)
-    later = tests(empty) if any(one is not slot for one, slot in zip(empty, targets, strict=True)) else now
+    may_drain = any(one is not slot for one, slot in zip(empty, targets, strict=True))
+    later = tests(empty) if may_drain else now
     weigh(clauses, len(targets), lambda one: now.meet(one.expr, job), lambda one: later.meet(one.expr, job))
     accepted = now.accepted(job)
     willing = accepted & now.accepting(job)
@@ -123,6 +140,7 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot)
         refusals=tuple(_refusals(job, targets, refused, now)),
         takers=obstacles.pop("", 0),
         obstacles=tuple(f"{_slots(count)} would match, but {said}." for said, count in obstacles.items()),
+        may_drain=may_drain,
     )
 
 
@@ -162,12 +180,12 @@ def _row(clause: Clause) -> ConditionRow:
     return ConditionRow(clause.number, len(clause.matched), len(clause.drained), None, clause.text, bool(clause.op))
 
 
-def _attributes(job: ClassAd, requirements: Expr) -> tuple[tuple[str, str, str], ...]:
+def _attributes(job: ClassAd, requirements: Expr) -> tuple[Attribute, ...]:
     names = sorted(requirements.references(job)[0], key=str.lower)
-    return tuple((name, job.text(name), UNITS.get(name.lower(), "")) for name in names if name in job)
+    return tuple(Attribute(name, job.text(name), UNITS.get(name.lower(), "")) for name in names if name in job)
 
 
-def _best(clauses: Sequence[Clause], empty: Sequence[ClassAd]) -> tuple[tuple[str, str], ...]:
+def _best(clauses: Sequence[Clause], empty: Sequence[ClassAd]) -> tuple[Best, ...]:
     """For conditions that nobody meets: the greatest amount that is there, as "Memory is 8192"."""
     found: dict[str, str] = {}
     for clause in clauses:
@@ -177,7 +195,7 @@ def _best(clauses: Sequence[Clause], empty: Sequence[ClassAd]) -> tuple[tuple[st
         values = [value for slot in empty if isinstance(value := slot.eval(name), int | float)]
         if values:
             found[name] = f"{name} is {max(values):g}" if max(values) < 1e6 else f"{name} is {max(values)}"
-    return tuple(found.items())
+    return tuple(Best(name, said) for name, said in found.items())
 
 
 def _refusals(job: ClassAd, slots: Sequence[ClassAd], refused: frozenset[int], tests: SlotTests) -> list[str]:

@@ -124,11 +124,17 @@ def retirement_left(slot: ClassAd, job: ClassAd, now: float) -> float:
 
 def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Preempts, float] | None:
     """Why a held slot may be matched with this job all the same, and its PREEMPTION_RANK; None when it may not."""
+    found = judge(slot, asker, policy)
+    return None if isinstance(found, str) else found
+
+
+def judge(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Preempts, float] | str:
+    """The same, or why it may not."""
     if not policy.consider:
-        return None
+        return "NEGOTIATOR_CONSIDER_PREEMPTION is false"
     job = asker.job
     if not policy.early and retirement_left(slot, job, asker.now) > 0:
-        return None
+        return "the jobs have retirement time left (MaxJobRetirementTime)"
     ranked, present = rank(slot, job), rank_to_beat(slot)
     holder = next_holder_of(slot)
     held_by = asker.parties.priority(holder)
@@ -137,12 +143,20 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
     elif policy.by_priority and ranked == present and held_by is not None and asker.priority * MARGIN < held_by:
         why = Preempts.BY_PRIORITY
     else:
-        return None
+        return _spared(policy, ranked < present)
     ours = ClassAd(asker.parties.attributes(asker.submitter, "Submitter"), parent=job)
     other = ClassAd({**asker.parties.attributes(holder, "Remote"), "CurrentRank": present}, parent=slot)
     if why is Preempts.BY_PRIORITY:
         assert policy.requirements is not None
         if policy.requirements.eval(other, ours) is not True:
-            return None
+            return "PREEMPTION_REQUIREMENTS does not hold"
     ordered = policy.rank.eval(other, ours) if policy.rank is not None else 0.0
     return why, number_of(ordered)
+
+
+def _spared(policy: PreemptionPolicy, is_ranked_lower: bool) -> str:
+    if is_ranked_lower:
+        return "the slots' Rank prefers the jobs that run"
+    if not policy.by_priority:
+        return "PREEMPTION_REQUIREMENTS is false, and the slots' Rank is not higher"
+    return f"the priority of those who hold them is not worse by a factor of {MARGIN:g}"

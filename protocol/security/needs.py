@@ -133,6 +133,7 @@ OTHER_ADS: Final = Need(_L.DAEMON)
 NEGOTIATOR: Final[Needs] = {
     **EVERY_DAEMON,
     "negotiator.get_priorities": _read,
+    "negotiator.explain_job": _read,
     "negotiator.announce_work": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
     "negotiator.meet": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
     "negotiator.standing": _from_negotiator,

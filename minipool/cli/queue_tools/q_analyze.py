@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minipool.cli.entry.context import short_address
 from minipool.cli.output.show import long_date, wrapped
 from minipool.client.job_ids import of_ad
 from minipool.client.session import Session
-from pool.base.errors import PeerError, UserError
+from pool.base.errors import PeerError, PoolError, UserError
 from pool.base.ids import is_number
 from pool.classad import ClassAd, expr, quote
 from pool.jobs.vocabulary.states import EXECUTING, JobStatus
@@ -71,13 +71,42 @@ def analyze(session: Session, asked: Asked) -> int:
         with connected(session, asked, name) as peer:
             banner, address = identity(session, peer, name)
             jobs = fetch(peer, asked, [])
+        title = f"Schedd: {banner} : {short_address(address)}"
+        if _asks_of_all_slots(asked, mode) and (reports := _of_many_slots(session, jobs)) is not None:
+            sys.stdout.write(f"\n\n-- {title}\n" + "".join(reports))
+            return 0
         slots = _slots_of_file(asked)
         if slots is None:
             slots = machine_ads(session, asked.parsed.value("mconstraint"), asked.parsed.value("machine"))
     except PeerError as error:
         raise UserError(f"Error: {error}") from None
-    _write(mode, f"Schedd: {banner} : {short_address(address)}", jobs, slots)
+    _write(mode, title, jobs, slots)
     return 0
+
+
+MANY: Final = 64
+"""From this many slots on, the negotiator compares them with the job: by columns, and no ad has to travel."""
+
+
+def _asks_of_all_slots(asked: Asked, mode: AnalysisMode) -> bool:
+    chosen = any(asked.parsed.value(option) for option in ("slotads", "mconstraint", "machine"))
+    return not (chosen or mode.reverse or mode.summary or mode.unmatchable)
+
+
+def _of_many_slots(session: Session, jobs: Sequence[ClassAd]) -> list[str] | None:
+    """The reports by the negotiator's own comparison; None where it has few slots, or does not answer."""
+    from minipool.cli.queue_tools.explained import ask
+
+    reports = []
+    for job in jobs:
+        try:
+            found = ask(session, job)
+        except PoolError:  # the collector's ads are as good, if slower
+            return None
+        if found.analysis.slots < MANY:
+            return None
+        reports.append(_written(job, found.analysis, ""))
+    return reports
 
 
 def analyze_ads(asked: Asked, jobs: Sequence[ClassAd], label: str) -> int:
@@ -152,9 +181,11 @@ def machine_ads(session: Session, constraint: str | None = None, machine: str | 
 def report(job: ClassAd, slots: Sequence[ClassAd]) -> str:
     """All that is said about one job."""
     from pool.matching.explain import analyze as compare
-    from pool.matching.explain import drained
 
-    found = compare(job, slots)
+    return _written(job, compare(job, slots), _of_the_slot(job, slots[0]) if len(slots) == 1 else "")
+
+
+def _written(job: ClassAd, found: Analysis, of_the_slot: str) -> str:
     cluster, proc = of_ad(job)
     name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
     return "".join(
@@ -163,9 +194,9 @@ def report(job: ClassAd, slots: Sequence[ClassAd]) -> str:
             *(f"    {f'[{clause.number}]':<7}: {clause.text}\n" for clause in found.clauses),
             f"\nJob {short} defines the following attributes:\n\n",
             *(f"    {key} = {text}{f' ({unit})' if unit else ''}\n" for key, text, unit in found.attributes),
-            _of_the_slot(job, slots[0]) if len(slots) == 1 else "",
+            of_the_slot,
             f"\nThe Requirements expression for job {short} reduces to these conditions:\n\n",
-            _table(found, any(drained(slot) is not slot for slot in slots)),
+            _table(found, found.may_drain),
             _counts(name, found),
             _warning(found),
             "\n",

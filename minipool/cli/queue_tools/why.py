@@ -18,12 +18,13 @@ from minipool.cli.output.show import date
 from minipool.client.job_ids import of_ad
 from minipool.client.session import Session
 from minipool.client.surroundings import install_surroundings
-from pool.base.errors import PeerError, UserError
+from pool.base.errors import PeerError, PoolError, UserError
 from pool.classad import ClassAd
 from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import AT_ACCESS_POINT, UNIVERSES, Universe
 
 if TYPE_CHECKING:
+    from pool.matching.explain import Analysis
     from protocol.messages.schedd import Selection
     from protocol.rpc.blocking import BlockingPeer
 
@@ -144,6 +145,18 @@ class _Pool:
             self._slots = machine_ads(self._session)
         return self._slots
 
+    def explained(self, job: ClassAd) -> tuple[Analysis, list[str]]:
+        """What the negotiator says of the job; without one, what slots' ads say, and that it is missing."""
+        from minipool.cli.queue_tools.explained import ask
+
+        try:
+            found = ask(self._session, job)
+        except PoolError as error:
+            from pool.matching.explain import analyze
+
+            return analyze(job, self.slots()), [f"The negotiator, who gives jobs their slots, says nothing: {error}."]
+        return found.analysis, found.reasons
+
     def limit(self) -> list[str]:
         """A sentence when the schedd runs as many jobs as it may."""
         if self._limit is None:
@@ -199,8 +212,6 @@ def _waits(pool: _Pool, job: ClassAd) -> list[str]:
 
 
 def _unmatched(pool: _Pool, job: ClassAd) -> list[str]:
-    from pool.matching.explain import analyze
-
     universe = _AT_ACCESS_POINT.get(job.eval_int("JobUniverse", Universe.VANILLA))
     if universe is not None:
         return [
@@ -208,16 +219,16 @@ def _unmatched(pool: _Pool, job: ClassAd) -> list[str]:
         ]
     if limit := pool.limit():
         return limit
-    found = analyze(job, pool.slots())
+    found, reasons = pool.explained(job)
     refused, matched = job.eval_int("LastRejMatchTime", 0), job.eval_int("LastMatchTime", 0)
     reason = job.eval_str("LastRejMatchReason", "no reason is known")
     sentences = found.sentences()
     if not sentences:
         willing = f"{found.takers} of {found.slots} slots meet its conditions and have room for it"
         if refused > matched:
-            return [f"By their ads {willing}, but it got none at {date(refused).strip()}: {reason}."]
-        return [f"{willing[0].upper()}{willing[1:]}: the next match cycle should start it."]
+            return [f"By their ads {willing}, but it got none at {date(refused).strip()}: {reason}.", *reasons]
+        return [f"{willing[0].upper()}{willing[1:]}.", *reasons]
     # By the ads it should run: then what a startd said to the last attempt is the better clue.
     if refused > matched and " refused the job" in reason:
         sentences.append(f"At {date(refused).strip()} {reason}.")
-    return sentences
+    return sentences + reasons

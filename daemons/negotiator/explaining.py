@@ -1,0 +1,73 @@
+"""Says why a job gets no slot: by the negotiation's own code, on what the negotiator knows at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import trio
+
+from daemons.daemon_core.run import DaemonStart
+from pool.base.errors import PoolError
+from pool.classad import ClassAd
+from pool.classad.eval.budget import Overruns, TooDear
+from pool.matching import CyclePlan, JobRequest, Offers, Snapshot
+from pool.matching.explain import Analysis, analyze
+from pool.matching.why import why_not
+from protocol.messages.explaining import Explained, ExplainJob
+from protocol.rpc.endpoints import Peer
+from protocol.rpc.service import Answer, answer
+
+SLOTS_FOR_COLUMNS = 64
+DEAR_MOST = 8
+"""Evaluations that may cost much before a question is given up."""
+
+
+class Explaining:
+    """Answers one question after another. `snapshot` takes one for a request; `objection` says why none is served."""
+
+    def __init__(
+        self,
+        start: DaemonStart,
+        offers: Offers,
+        snapshot: Callable[[JobRequest], Snapshot],
+        objection: Callable[[JobRequest], str],
+    ) -> None:
+        self._start, self._offers, self._snapshot, self._objection = start, offers, snapshot, objection
+        self._refused: dict[tuple[str, int], str] = {}
+        self._turn = trio.Lock()
+
+    def answers(self) -> list[Answer]:
+        """What tools ask."""
+        return [answer(ExplainJob, self.explain)]
+
+    def note(self, plan: CyclePlan) -> None:
+        """A cycle is over: keep why it had nothing for whom."""
+        self._refused = {(one.request.submitter, one.request.autocluster): one.reason for one in plan.rejections}
+
+    async def explain(self, peer: Peer, request: ExplainJob) -> Explained:
+        """Why the job gets no slot."""
+        async with self._turn:
+            wanted = JobRequest("", request.submitter, request.autocluster, request.ad, 1)
+            refused = self._refused.get((request.submitter, request.autocluster))
+            find = partial(_explained, self._snapshot(wanted), wanted, self._offers.ads(), refused)
+            analysis, reasons = await self._start.world.threads.run_sync(find)
+            objection = self._objection(wanted)
+            return Explained(analysis=analysis, reasons=[f"{objection}."] if objection else reasons)
+
+
+def _explained(
+    snapshot: Snapshot, request: JobRequest, ads: Sequence[ClassAd], refused: str | None
+) -> tuple[Analysis, list[str]]:
+    held = [ad for ad in ads if ad.eval_str("RemoteOwner") or ad.eval_str("RemoteUser")]
+    overruns = Overruns(DEAR_MOST)
+    try:
+        with overruns:
+            if len(ads) < SLOTS_FOR_COLUMNS:  # a small pool's negotiator never loads numpy
+                return analyze(request.ad, ads), why_not(snapshot, request, held, refused)
+            from pool.matching.columnar import ColumnEvaluator, ColumnTests
+
+            reasons = why_not(snapshot, request, held, refused, ColumnEvaluator())
+            return analyze(request.ad, ads, ColumnTests), reasons
+    except TooDear:
+        raise PoolError(f"the expressions of a match cost too much processor time: {overruns.reason}") from None

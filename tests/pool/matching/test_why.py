@@ -1,0 +1,104 @@
+"""Why a job gets no slot, as the negotiation has it; and that columns say of slots what looking at each says."""
+
+from __future__ import annotations
+
+import pytest
+
+from pool.accounting.limits import LimitTable
+from pool.classad import ClassAd, expr
+from pool.matching import CycleSettings, JobRequest, Offer, PreemptionPolicy, RankOrder, Snapshot, Standing
+from pool.matching.columnar import ColumnTests
+from pool.matching.explain import analyze
+from pool.matching.why import why_not
+from tests.pool.matching.test_explain import a_job, a_slot
+
+
+def a_static_slot(**attributes: object) -> ClassAd:
+    return ClassAd({"Name": "slot1@ep1", "Cpus": 1, "State": "Unclaimed", "Requirements": True, **attributes})
+
+
+HELD = {"State": "Claimed", "RemoteOwner": "bob@pool.test", "RemoteUser": "bob@pool.test"}
+
+
+def why(
+    slot: ClassAd,
+    *,
+    refused: str | None = None,
+    order: RankOrder | None = None,
+    standings: dict[str, Standing] | None = None,
+    limits: LimitTable | None = None,
+    used: dict[str, float] | None = None,
+    **job: object,
+) -> str:
+    request = JobRequest("", "alice@pool.test", 1, ClassAd({"Requirements": True, **job}), 1)
+    held = "RemoteOwner" in slot
+    settings = CycleSettings(order or RankOrder(), capacity=(limits or LimitTable()).capacity)
+    offers = [] if held else [Offer("slot1@ep1", slot, ("claim",), "<10.0.0.1:1>", False, False)]
+    snapshot = Snapshot(offers, [request], standings or {}, settings, limits_used=used or {})
+    return " ".join(why_not(snapshot, request, [slot] if held else [], refused))
+
+
+ALICE_AND_BOB = {"alice@pool.test": Standing(100.0, 1.0, 1), "bob@pool.test": Standing(500.0, 0.1, 1)}
+
+
+def test_what_suits_and_was_not_in_a_cycle_yet_only_takes_time() -> None:
+    assert "only a matter of time until the next" in why(a_static_slot())
+
+
+def test_when_others_came_first_they_are_named_with_their_priorities() -> None:
+    said = why(a_static_slot(), refused="no match found", standings=ALICE_AND_BOB)
+    assert "other jobs came first by priority and share, such as those of bob@pool.test" in said
+    assert "alice@pool.test has 1 slots at effective priority 100" in said
+
+
+def test_a_limit_that_is_reached_is_named_with_its_use() -> None:
+    said = why(a_static_slot(), limits=LimitTable({"license": 3.0}), used={"license": 3.0}, ConcurrencyLimits="license")
+    assert said == "Concurrency limit license reached: 3 of 3 are in use."
+
+
+def test_a_ceiling_that_is_reached_is_named() -> None:
+    said = why(a_static_slot(), standings={"alice@pool.test": Standing(1.0, 2.0, 2, ceiling=2.0)})
+    assert said == "The ceiling of alice@pool.test allows no more than 2."
+
+
+@pytest.mark.parametrize(
+    ("policy", "slot", "said"),
+    [
+        (PreemptionPolicy(consider=False), {}, "NEGOTIATOR_CONSIDER_PREEMPTION is false"),
+        (PreemptionPolicy(), {"RetirementTimeRemaining": 600}, "have retirement time left"),
+        (PreemptionPolicy(requirements=expr("false")), {}, "PREEMPTION_REQUIREMENTS is false"),
+        (PreemptionPolicy(requirements=expr("true")), {"CurrentRank": 1.0}, "Rank prefers the jobs that run"),
+        (PreemptionPolicy(requirements=expr("true")), {}, "is not worse by a factor of 1.2"),
+    ],
+)
+def test_why_those_who_hold_what_suits_need_not_make_way(
+    policy: PreemptionPolicy, slot: dict[str, object], said: str
+) -> None:
+    standings = {name: Standing(100.0, 1.0, 1) for name in ALICE_AND_BOB}
+    told = why(a_static_slot(**HELD, Rank=0.0, **slot), order=RankOrder(preemption=policy), standings=standings)
+    assert told.startswith("1 slot in use would suit it, but nobody has to make way: ")
+    assert said in told
+
+
+def test_requirements_of_preemption_that_do_not_hold_are_told() -> None:
+    order = RankOrder(preemption=PreemptionPolicy(requirements=expr("RemoteUserPrio > 900")))
+    said = why(a_static_slot(**HELD, Rank=0.0), order=order, standings=ALICE_AND_BOB)
+    assert said.endswith("PREEMPTION_REQUIREMENTS does not hold.")
+
+
+@pytest.mark.parametrize("extra", ["", "(Memory > 99999999) && ", "(TARGET.Cpus * 2 > 5 || TARGET.Memory < 100) && "])
+def test_columns_say_of_slots_what_looking_at_each_says(extra: str) -> None:
+    slots = [
+        a_slot(
+            Name=f"slot1@ep{number}",
+            Machine=f"ep{number}",
+            Cpus=number % 5,
+            Memory=64 * (number % 7),
+            Start=(expr('TARGET.Owner == "bob" || Cpus > 3'), True, False, expr("undefined"))[number % 4],
+            PartitionableSlot=number % 3 > 0,
+            State="Claimed" if number % 2 else "Unclaimed",
+        )
+        for number in range(120)
+    ]
+    for job in (a_job(extra), a_job(extra, Owner="bob"), a_job(extra, RequestMemory=300, RequestCpus=2)):
+        assert analyze(job, slots, ColumnTests) == analyze(job, slots)
