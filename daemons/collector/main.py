@@ -11,7 +11,8 @@ Source: HTCondor's manual, "Collector Daemon Configuration Options" (CLASSAD_LIF
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import trio
@@ -21,6 +22,7 @@ from daemons.base.sync import Signal, first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
+from pool.ads.absent import AbsentAds
 from pool.ads.limits import asked_for, daemon_limits
 from pool.ads.table import ANY, AdStore, StoredAd, Told, key_of
 from pool.base.errors import PoolError, UserError
@@ -63,14 +65,18 @@ class Collector:
     def __init__(self, start: DaemonStart) -> None:
         self._start = start
         self._table = AdStore(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
+        self._absent = AbsentAds()
         self._updates = 0
         self._queries = 0
         self._expiry_moved = Signal()
+        self.reconfigured()
 
     def reconfigured(self) -> None:
         """New ads live as long as the new configuration says."""
         self._table.lifetime_s = self._start.config.seconds("CLASSAD_LIFETIME")
-        self._table.limits = daemon_limits(self._start.config)
+        self._table.limits = limits = daemon_limits(self._start.config)
+        requirements = self._start.config.expr("ABSENT_REQUIREMENTS")
+        self._absent.configure(requirements, self._start.config.seconds("ABSENT_EXPIRE_ADS_AFTER"), limits)
 
     # ---- requests
 
@@ -149,6 +155,7 @@ class Collector:
         earliest = self._table.next_expiry()
         sender, version = _sender(peer, ad), update.version
         stored = self._table.put(ad, update.private, now=now, sender=sender, version=version)
+        self._absent.remove(ad_type, name)
         self._updates += 1
         if before is None:
             self._start.log.full("New ad.", type=ad_type, name=name, sender=peer.identity)
@@ -160,8 +167,8 @@ class Collector:
         self._start.security.heed_revocations()  # a host that was put out is cut off first, or it publishes them anew
         if request.ad_type.lower() != ANY:
             self._require(peer, request.ad_type)
-        named = (self._table.get(request.ad_type, name) for name in request.names)
-        chosen = named if request.names else self._table.select(request.ad_type, _constraint(request.constraint))
+        named = (self._get(request.ad_type, name) for name in request.names)
+        chosen = named if request.names else self._select(request.ad_type, _constraint(request.constraint))
         count = 0
         pace = Pace()
         for stored in chosen:
@@ -177,7 +184,15 @@ class Collector:
             self._start.log.always(f"{peer} may not take back {stored.ad_type} {stored.name}.")
             return False
         self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
-        return self._table.remove(stored.ad_type, stored.name) is not None
+        there, absent = (ads.remove(stored.ad_type, stored.name) for ads in (self._table, self._absent))
+        return (there or absent) is not None
+
+    def _get(self, ad_type: str, name: str) -> StoredAd | None:
+        return self._table.get(ad_type, name) or self._absent.get(ad_type, name)
+
+    def _select(self, ad_type: str, constraint: Expr | None) -> Iterator[StoredAd | None]:
+        """The ads that are there, and those of absent machines where the constraint reads that."""
+        return chain(self._table.select(ad_type, constraint), self._absent.select(ad_type, constraint))
 
     async def query(self, peer: Peer, request: QueryAds, send: SendItem[AdBatch]) -> None:
         """The ads of a type for which the constraint is true, in batches."""
@@ -188,7 +203,7 @@ class Collector:
         left = request.limit if request.limit is not None else -1
         batch: list[ClassAd] = []
         pace = Pace()
-        for stored in self._table.select(request.ad_type, constraint):
+        for stored in self._select(request.ad_type, constraint):
             await pace.breathe()
             if left == 0:
                 break
@@ -235,14 +250,19 @@ class Collector:
     # ---- tasks
 
     async def expire(self) -> None:
-        """Drop each ad when its time is over."""
+        """Drop each ad when its time is over, or keep it as that of an absent machine."""
         wall = self._start.world.wall
         while True:
             moved = self._expiry_moved.next()
             for stored in self._table.expire(wall()):
+                self._absent.take(stored, now=wall())
                 said_s = round(wall() - stored.heard_at)
                 self._start.log.always("Ad is absent.", type=stored.ad_type, name=stored.name, silent_s=said_s)
-            due = self._table.next_expiry()
+            for stored in self._absent.expire(wall()):
+                self._start.log.always("Absent machine is forgotten.", name=stored.name)
+            due = min(
+                (at for at in (self._table.next_expiry(), self._absent.next_expiry()) if at is not None), default=None
+            )
             # The wall clock may be set: never a wait of no time at all, which would be a loop.
             await first_of(moved, timeout_s=math.inf if due is None else max(0.01, due - wall()))
 

@@ -62,6 +62,44 @@ async def test_an_ad_is_kept_until_its_lifetime_is_over(tmp_path: Path, autojump
     assert "Ad is absent. type=Machine name=short@n" in (tmp_path / "log" / "CollectorLog").read_text()
 
 
+async def test_a_machine_that_is_expected_is_absent_until_it_is_heard_of_again(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    overrides = {"ABSENT_REQUIREMENTS": 'State == "Unclaimed"', "ABSENT_EXPIRE_ADS_AFTER": "2000"}
+    async with one_host(tmp_path, overrides=overrides) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer, host.connected("collector") as watcher:
+            await peer.call(UpdateAds(updates=[an_update("a@n"), an_update("b@n"), an_update("c@n", State="Owner")]))
+            async with watcher.stream(WatchAds(ad_types=["Machine"])) as deltas:
+                told = [(await deltas.__anext__()).change for _ in range(4)]
+                assert told[-1] is AdChange.SYNCED
+                await trio.sleep(901)
+                assert {(await deltas.__anext__()).change for _ in range(3)} == {AdChange.REMOVE}
+            assert await names(host) == []
+            (absent, other) = await host.query("Machine", "Absent =?= true")
+            assert [absent["Name"], other["Name"]] == ["a@n", "b@n"]
+            assert (absent["Absent"], absent["ClassAdLifetime"]) == (True, 2000)
+            await peer.call(UpdateAds(updates=[an_update("a@n", ClassAdLifetime=50_000)]))
+            assert (await names(host), await names(host, "Absent =?= true")) == (["a@n"], ["b@n"])
+            await trio.sleep(2001)
+            assert await names(host, "Absent =?= true") == []
+
+
+async def test_an_absent_machine_that_is_expected_no_longer_is_taken_back(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    overrides = {"ABSENT_REQUIREMENTS": "true", "ABSENT_EXPIRE_ADS_AFTER": "0"}
+    async with one_host(tmp_path, overrides=overrides) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            await peer.call(UpdateAds(updates=[an_update("a@n"), an_update("b@n")]))
+            await trio.sleep(4000)
+            assert await names(host, "Absent") == ["a@n", "b@n"]
+            assert (await peer.call(InvalidateAds(ad_type="Machine", names=["a@n"]))).count == 1
+            assert (await peer.call(InvalidateAds(ad_type="Machine", constraint="Absent"))).count == 1
+            assert await names(host, "Absent") == []
+
+
 async def test_queries_select_project_and_never_show_private_halves(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
