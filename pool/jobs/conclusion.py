@@ -67,6 +67,8 @@ def ended(
     changes, fate = _decide(job, status, end, stop, now, system, attributes)
     if "NumVacates" in attributes:
         attributes.update(_vacates_by_reason(job, attributes, now))
+    if "RemotePool" not in job:  # as long as LastRemoteHost names a machine of this pool
+        changes = replace(changes, drop=(*changes.drop, "LastRemotePool"))
     return (replace(changes, earlier=tuple(earlier)) if earlier else changes), fate
 
 

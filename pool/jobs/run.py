@@ -90,7 +90,7 @@ def begin(
     length = max(history_length, job.eval_int("JobMachineAttrsHistoryLength") or 0)
     if length > 1:
         _remember(job, attributes, length)
-    return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *progress.MOMENTS, "LastRemotePool"), move=JobEvent.START)
+    return Changes(attributes, drop=(*EXIT_ATTRIBUTES, *progress.MOMENTS), move=JobEvent.START)
 
 
 def _given(slot: ClassAd, names: Iterable[str]) -> Attributes:

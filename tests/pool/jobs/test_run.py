@@ -54,8 +54,8 @@ class Life:
             self.queue.move(self.job, changes.move, self.now)
         self.events += changes.events
 
-    def begin(self) -> None:
-        self.do(run.begin(self.ad, SLOT, "<a>#1#1#...", "<a>", self.now))
+    def begin(self, pool: str = "") -> None:
+        self.do(run.begin(self.ad, SLOT, "<a>#1#1#...", "<a>", self.now, pool=pool))
 
     def execute(self) -> None:
         self.do(run.executing(self.ad, SLOT, "<a>", ClassAd({"CondorScratchDir": "/x", "JobPid": 7}), self.now))
@@ -275,6 +275,19 @@ def test_a_refused_start_leaves_no_trace_in_the_log() -> None:
     life.do(run.not_started())
     assert (life.job.status, life.numbers) == (JobStatus.IDLE, [])
     assert "RemoteHost" not in life.ad
+
+
+def test_the_last_pool_is_that_of_the_last_run_also_when_a_slot_refused_the_job_since() -> None:
+    life = Life()
+    life.begin(pool="far.test:9618")
+    life.end(Ending.EVICTED)
+    assert (life.ad["LastRemotePool"], "RemotePool" in life.ad) == ("far.test:9618", False)
+    life.begin(pool="far.test:9618")
+    life.do(run.not_started())
+    assert (life.ad["LastRemotePool"], "RemotePool" in life.ad) == ("far.test:9618", False)
+    life.begin()
+    life.end(Ending.EVICTED)
+    assert "LastRemotePool" not in life.ad
 
 
 @pytest.mark.parametrize("ending", Ending)
