@@ -3,6 +3,11 @@
 Jobs come when they came. A cycle of the real negotiator follows whatever may let a job start, and no sooner than the
 policy's pause after the last; whoever gets a slot holds it until his job ends, and is charged for it. A claim then
 takes the submitter's next job that fits its slot, as a schedd does. Nobody is moved aside while his job runs.
+
+Most cycles match nothing or one job. So a cycle is only held where some slot suits somebody who waits, and goes match
+by match where no quota or limit lets one request depend on another: with just the request that is next and the slot
+that it wants most. `quick=False` does without that, and comes to the same, as long as no job wants a slot just because
+another has a part of it.
 """
 
 from __future__ import annotations
@@ -12,19 +17,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pool.accounting import Accountant, SubmitterUse
 from pool.accounting.limits import Limits
 from pool.classad import ClassAd, is_match
-from pool.matching import JobRequest, Matched, Offers, Snapshot, Standing, negotiate
+from pool.matching import JobRequest, Matched, Snapshot, Standing, negotiate
+from pool.matching.candidates import evaluate_each
+from pool.matching.submitters import Submitter
+from pool.simulate.accounts import Accounts
 from pool.simulate.machines import Machine
 from pool.simulate.policy import Policy
-from pool.simulate.remembered import RememberingEvaluator
-from pool.simulate.waiting import Waiting
+from pool.simulate.suiting import Suiting
+from pool.simulate.waiting import Group, Waiting
 from pool.simulate.workload import RecordedJob, Workload
 from pool.slots.provision.carve import Holding
 from pool.slots.provision.resources import exact
-
-NOTHING = SubmitterUse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +78,27 @@ class _Course:
     workload: Workload
     policy: Policy
     machines: dict[str, Machine]
-    offers: Offers = field(default_factory=Offers)
+    quick: bool
     waiting: Waiting = field(default_factory=Waiting)
-    held: dict[str, SubmitterUse] = field(default_factory=dict)
     limits: Counter[str] = field(default_factory=Counter)
     ends: list[tuple[float, int, _Claim]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     since: dict[str, float] = field(default_factory=dict)
     starved: dict[str, float] = field(default_factory=dict)
+    bereft: set[str] = field(default_factory=set)
+    """Who has given back all that he held since the last cycle."""
     cycles: int = 0
     wanted: bool = False
 
     def __post_init__(self) -> None:
-        self.evaluate = RememberingEvaluator()
-        self.accountant = Accountant(self.policy.halflife_s, self.policy.factors)
-        self.offers.weigh_by(self.policy.cycle.weight, None)
-        for machine in self.machines.values():
-            self._show(machine)
-        self.size = self.offers.weight()
-
-    def _show(self, machine: Machine) -> None:
-        self.offers.put(machine.ad(), ClassAd({"ClaimIds": machine.claim_ids()}))
+        policy, machines, kinds = self.policy, list(self.machines.values()), self.workload.kinds
+        self.accounts = Accounts(policy.halflife_s, policy.factors, equal=policy.ignores_priorities)
+        self.suiting = Suiting(kinds, machines, policy.cycle.order)
+        self.evaluate = self.suiting.evaluate if self.quick else evaluate_each
+        # Groups' quotas look at all that is wanted, limits bind one request to another.
+        bound = policy.cycle.groups or any("ConcurrencyLimits" in kind for kind in kinds)
+        self.stepwise = self.quick and not bound and not policy.cycle.order.depth_first
+        self.size = float(sum(policy.cycle.weight(machine.base) for machine in machines))
 
     # ---- what happens
 
@@ -117,7 +122,7 @@ class _Course:
         for submitter in list(self.since):
             self._note(submitter, now)
         left = [
-            self.waiting.take(who, kind) for who, kind, count, _ in list(self.waiting.requests()) for _ in range(count)
+            self.waiting.take(who, group) for who, group, count in list(self.waiting.requests()) for _ in range(count)
         ]
         return Outcome(self.runs, left, self.size, self.starved, self.cycles)
 
@@ -125,7 +130,7 @@ class _Course:
         self.waiting.add(job)
         self.wanted = True
         # Whoever holds something already is not starved, however long this job waits.
-        if job.submitter not in self.held:
+        if job.submitter not in self.accounts.held:
             self.since.setdefault(job.submitter, now)
 
     def _ends(self, claim: _Claim, now: float) -> None:
@@ -136,10 +141,12 @@ class _Course:
             if following is not None:
                 self._start(claim, following, now)
                 return
-        self._charge(job.submitter, -1, -claim.weight)
+        self.accounts.charge(job.submitter, -1, -claim.weight, now)
+        if job.submitter not in self.accounts.held:
+            self.bereft.add(job.submitter)
         self.limits.subtract(claim.limits)
         claim.machine.free(claim.held)
-        self._show(claim.machine)
+        self.suiting.changed(claim.machine.name)
         self.wanted = bool(self.waiting)
 
     def _fits(self, claim: _Claim, before: int, kind: int) -> bool:
@@ -163,67 +170,100 @@ class _Course:
         self.runs.append(claim.run)
         heapq.heappush(self.ends, (claim.run.ended_at, len(self.runs), claim))
 
-    def _charge(self, submitter: str, slots: int, weight: float) -> None:
-        use = self.held.pop(submitter, NOTHING)
-        use = SubmitterUse(use.slots + slots, use.weight + weight)
-        if use.slots:
-            self.held[submitter] = use
-
     # ---- a cycle
 
     def _cycle(self, now: float) -> None:
         self.wanted = False
         self.cycles += 1
-        # Up to now for what was held, and below from now on for what is: exact, however far apart cycles are.
-        self.accountant.charge(self.held, now=now)
-        plan = negotiate(self._snapshot(now), self.evaluate)
+        got = self._step_by_step(now) if self.stepwise else self._at_once(now)
+        for submitter in got:
+            self._note(submitter, now)
+        for submitter in self.bereft:
+            if submitter in self.waiting and submitter not in self.accounts.held:
+                self.since.setdefault(submitter, now)
+        self.bereft.clear()
+
+    def _at_once(self, now: float) -> set[str]:
+        """Negotiate about all that waits; who has got something."""
+        if self.quick and not self._wanting():
+            return set()
+        requests = [self._request(who, group, count) for who, group, count in self.waiting.requests()]
+        names = {*self.accounts.held, *self.waiting.submitters()}
+        return self._negotiate(
+            list(self.machines.values()), requests, {name: self.accounts.standing(name, now) for name in names}, now
+        )
+
+    def _step_by_step(self, now: float) -> set[str]:
+        """The same, match by match, each with what the negotiator would come to next."""
+        wanting = self._wanting()
+        if not wanting:
+            return set()
+        # As a negotiator is told them when the cycle begins: who is served moves nobody to another place.
+        orders = {name: self.waiting.order(name) for name in self.waiting.submitters()}
+        standings: dict[str, Standing] = {}
+        got: set[str] = set()
+        while wanting:
+            name, group = self._next(wanting, orders, standings, now)
+            machine, request = wanting[group.kind], self._request(name, group, 1)
+            new = self._negotiate([machine], [request], {name: standings.pop(name)}, now)
+            if not new:  # the slot promised more than there is: somebody else may have it
+                return got | self._at_once(now)
+            got |= new
+            wanting = self._wanting()
+        return got
+
+    def _request(self, submitter: str, group: Group, count: int) -> JobRequest:
+        return JobRequest("simulated", submitter, group.kind, self.workload.kinds[group.kind], count, group.prio)
+
+    def _wanting(self) -> dict[int, Machine]:
+        """The kinds of waiting jobs that some slot suits, with the slot that they want most."""
+        best = ((kind, self.suiting.best(kind)) for kind in self.waiting.kinds())
+        return {kind: machine for kind, machine in best if machine is not None}
+
+    def _next(
+        self, wanting: dict[int, Machine], orders: dict[str, list[Group]], standings: dict[str, Standing], now: float
+    ) -> tuple[str, Group]:
+        """Whose turn it is, and with which of his jobs."""
+        found: list[tuple[Submitter, Group]] = []
+        for name, order in orders.items():
+            group = next((one for one in order if one.kind in wanting and self.waiting.count(name, one)), None)
+            if group is not None:
+                if name not in standings:
+                    standings[name] = self.accounts.standing(name, now)
+                # The negotiator's own, which knows who comes before whom.
+                found.append((Submitter(name, standings[name], self.policy.cycle.groups.of(name)), group))
+        submitter, group = min(found, key=lambda one: one[0])
+        return submitter.name, group
+
+    def _negotiate(
+        self, machines: Sequence[Machine], requests: list[JobRequest], standings: dict[str, Standing], now: float
+    ) -> set[str]:
+        offers = [machine.offer() for machine in machines if machine.state() is not None]
+        limits = {name: float(amount) for name, amount in self.limits.items() if amount}
+        snapshot = Snapshot(offers, requests, standings, self.policy.cycle, now, (), self.size, limits)
+        plan = negotiate(snapshot, self.evaluate)
         for matched in plan.matches:
             self._carry_out(matched, now)
-        for submitter in {request.submitter for request in (one.request for one in plan.matches)}:
-            self._note(submitter, now)
-        for submitter in {who for who, *_ in self.waiting.requests()} - self.held.keys():
-            self.since.setdefault(submitter, now)
-        self.accountant.charge(self.held, now=now)
+        return {matched.request.submitter for matched in plan.matches}
 
     def _note(self, submitter: str, now: float) -> None:
         if (since := self.since.pop(submitter, None)) is not None:
             self.starved[submitter] = max(self.starved.get(submitter, 0.0), now - since)
 
-    def _snapshot(self, now: float) -> Snapshot:
-        requests = [
-            JobRequest("simulated", who, kind, self.workload.kinds[kind], count, prio)
-            for who, kind, count, prio in self.waiting.requests()
-        ]
-        standings = {}
-        for name in {*self.accountant.accounts, *(request.submitter for request in requests)}:
-            account, use = self.accountant.account(name), self.held.get(name, NOTHING)
-            if not account.is_group:
-                priority = 1.0 if self.policy.ignores_priorities else account.effective
-                standings[name] = Standing(priority, use.weight, use.slots, account.ceiling, account.floor)
-        return Snapshot(
-            self.offers.current(),
-            requests,
-            standings,
-            self.policy.cycle,
-            now,
-            (),
-            self.size,
-            {name: float(amount) for name, amount in self.limits.items() if amount},
-        )
-
     def _carry_out(self, matched: Matched, now: float) -> None:
-        job = self.waiting.take(matched.request.submitter, matched.request.autocluster)
+        request = matched.request
+        job = self.waiting.take(request.submitter, Group(request.autocluster, request.prio))
         machine = self.machines[matched.slot]
-        held = machine.take(matched.taken, matched.request.ad)
-        self._show(machine)
+        held = machine.take(matched.taken, request.ad)
+        self.suiting.changed(machine.name)
         # To further jobs it is no longer the machine's rest, but a slot of its own.
         slot = ClassAd({"PartitionableSlot": False, "DynamicSlot": held is not None}, parent=matched.slot_ad)
-        self._charge(job.submitter, 1, matched.weight)
+        self.accounts.charge(job.submitter, 1, matched.weight, now)
         self.limits.update(matched.limits)
         run = Run(job, now, now, matched.weight)
         self._start(_Claim(machine, held, slot, matched.weight, matched.limits, now, run), job, now)
 
 
-def simulate(workload: Workload, machines: Sequence[Machine], policy: Policy) -> Outcome:
-    """Run the workload through the machines, which stay as they are."""
-    return _Course(workload, policy, {machine.name: replace(machine) for machine in machines}).go()
+def simulate(workload: Workload, machines: Sequence[Machine], policy: Policy, *, quick: bool = True) -> Outcome:
+    """Run the workload through the machines, which stay as they are; `quick` leaves out what cannot change anything."""
+    return _Course(workload, policy, {machine.name: replace(machine) for machine in machines}, quick).go()

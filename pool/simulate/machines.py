@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
-from pool.matching.offers import Pieces, free_of, piece
+from pool.matching.offers import Offer, Pieces, free_of, piece
 from pool.simulate.records import Record, records
 from pool.slots.provision.carve import Holding, carvable, carve, give_back
 from pool.slots.provision.inventory import attribute_of
 from pool.slots.provision.resources import STANDARD, Amounts
 
+State = tuple[object, ...]
+"""What of a slot changes, as a key: what is left, and of which pieces."""
 _HELD = ("RemoteOwner", "RemoteUser", "AccountingGroup", "JobId", "ClientMachine", "PreemptingUser", "PreemptingRank")
 
 
@@ -29,6 +31,25 @@ class Machine:
     whole: Amounts
     left: Holding
     taken: bool = False
+    _offer: Offer | None = None
+    _state: State | None = None
+    _looked: bool = False
+
+    def state(self) -> State | None:
+        """What is left of it for jobs, None if nothing. Two equal ones of a machine have equal ads."""
+        if not self._looked:
+            self._looked, self._state = True, None
+            if self._is_offered():
+                amounts, ids = self.left.amounts, self.left.ids
+                self._state = tuple([amounts[name] for name in amounts]) + tuple(ids.values())
+        return self._state
+
+    def offer(self) -> Offer:
+        """What a cycle may hand out of it."""
+        if self._offer is None:
+            address = self.base.eval_str("MyAddress") or self.base.eval_str("StartdIpAddr", "")
+            self._offer = Offer(self.name, self.ad(), self._claim_ids(), address, self.partitionable, claimed=False)
+        return self._offer
 
     def ad(self) -> ClassAd:
         """As the collector would show it now."""
@@ -36,13 +57,17 @@ class Machine:
             return ClassAd({"State": "Claimed" if self.taken else "Unclaimed"}, parent=self.base)
         return piece(self.base, self.left.amounts, self.left.ids) if self.left.amounts != self.whole else self.base
 
-    def claim_ids(self) -> list[str]:
-        """How many jobs it may be matched with, at most."""
+    def _is_offered(self) -> bool:
+        return carvable(self.left.amounts) > 0 if self.partitionable else not self.taken
+
+    def _claim_ids(self) -> tuple[str, ...]:
+        """For as many jobs as it may be matched with, at most."""
         count = carvable(self.left.amounts) if self.partitionable else int(not self.taken)
-        return [f"{self.name}#{number}" for number in range(count)]
+        return tuple([f"{self.name}#{number}" for number in range(count)])
 
     def take(self, wanted: Amounts | None, job: ClassAd) -> Holding | None:
         """Have the slot, or a dynamic slot of the wanted size; UserError where there is too little."""
+        self._offer, self._looked = None, False
         if wanted is None:
             self.taken = True
             return None
@@ -51,6 +76,7 @@ class Machine:
 
     def free(self, child: Holding | None) -> None:
         """A job has left its slot."""
+        self._offer, self._looked = None, False
         if child is None:
             self.taken = False
         else:

@@ -1,56 +1,93 @@
-"""Jobs that wait for a slot: by submitter and kind, the highest priority first, then whoever came first."""
+"""Jobs that wait for a slot, in groups as a schedd has them: of one submitter, kind and priority.
+
+The highest priority goes first, then whoever came first.
+"""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
 from pool.simulate.workload import RecordedJob
 
-Entry = tuple[int, int, RecordedJob]
+
+class Group(NamedTuple):
+    """Jobs of a submitter that are alike."""
+
+    kind: int
+    prio: int
 
 
 class Waiting:
     """All who wait."""
 
     def __init__(self) -> None:
-        self._heaps: dict[str, dict[int, list[Entry]]] = {}
+        self._groups: dict[str, dict[Group, deque[tuple[int, RecordedJob]]]] = {}
+        self._orders: dict[str, list[Group]] = {}
+        """Each submitter's groups, those first that go first; absent where that has to be looked at again."""
+        self._kinds: Counter[int] = Counter()
         self._serial = 0
 
     def add(self, job: RecordedJob) -> None:
         """One more."""
-        # Those of equal priority keep the order in which they came.
         self._serial += 1
-        heap = self._heaps.setdefault(job.submitter, {}).setdefault(job.kind, [])
-        heapq.heappush(heap, (-job.prio, self._serial, job))
+        groups, group = self._groups.setdefault(job.submitter, {}), Group(job.kind, job.prio)
+        if group not in groups:
+            groups[group] = deque()
+            self._orders.pop(job.submitter, None)
+        groups[group].append((self._serial, job))
+        self._kinds[job.kind] += 1
 
-    def take(self, submitter: str, kind: int) -> RecordedJob:
-        """The next job of a kind; it waits no more."""
-        kinds = self._heaps[submitter]
-        _, _, job = heapq.heappop(kinds[kind])
-        if not kinds[kind]:
-            del kinds[kind]
-            if not kinds:
-                del self._heaps[submitter]
+    def take(self, submitter: str, group: Group) -> RecordedJob:
+        """The next job of a group; it waits no more."""
+        groups = self._groups[submitter]
+        _, job = groups[group].popleft()
+        if not groups[group]:
+            del groups[group]
+            if not groups:
+                del self._groups[submitter]
+        self._orders.pop(submitter, None)
+        self._kinds[job.kind] -= 1
+        if not self._kinds[job.kind]:
+            del self._kinds[job.kind]
         return job
 
     def first(self, submitter: str, fits: Callable[[int], bool]) -> RecordedJob | None:
         """The submitter's next job among the kinds that fit; it waits no more."""
-        kinds = self._heaps.get(submitter, {})
-        for kind in sorted(kinds, key=lambda kind: kinds[kind][0][:2]):
-            if fits(kind):
-                return self.take(submitter, kind)
+        for group in self.order(submitter):
+            if fits(group.kind):
+                return self.take(submitter, group)
         return None
 
-    def requests(self) -> Iterator[tuple[str, int, int, int]]:
-        """Submitter, kind, how many and priority: of each submitter those first that go first."""
-        for submitter, kinds in self._heaps.items():
-            for kind, heap in sorted(kinds.items(), key=lambda one: one[1][0][:2]):
-                yield submitter, kind, len(heap), -heap[0][0]
+    def order(self, submitter: str) -> list[Group]:
+        """The submitter's groups, those first that go first."""
+        order = self._orders.get(submitter)
+        if order is None:
+            groups = self._groups.get(submitter, {})
+            order = self._orders[submitter] = sorted(groups, key=lambda one: (-one.prio, groups[one][0][0]))
+        return order
 
-    def of(self, submitter: str) -> int:
-        """How many of the submitter's wait."""
-        return sum(len(heap) for heap in self._heaps.get(submitter, {}).values())
+    def requests(self) -> Iterator[tuple[str, Group, int]]:
+        """Submitter, group and how many: of each submitter those first that go first."""
+        for submitter in self._groups:
+            for group in self.order(submitter):
+                yield submitter, group, self.count(submitter, group)
+
+    def count(self, submitter: str, group: Group) -> int:
+        """How many of a group wait."""
+        return len(self._groups.get(submitter, {}).get(group, ()))
+
+    def submitters(self) -> Collection[str]:
+        """All who have waiting jobs."""
+        return self._groups.keys()
+
+    def kinds(self) -> Collection[int]:
+        """The kinds of all waiting jobs."""
+        return self._kinds.keys()
+
+    def __contains__(self, submitter: object) -> bool:
+        return submitter in self._groups
 
     def __bool__(self) -> bool:
-        return bool(self._heaps)
+        return bool(self._groups)
