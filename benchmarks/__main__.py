@@ -25,6 +25,7 @@ SUITES = (
     "startd",
     "tools",
     "transfer",
+    "why",
 )
 
 

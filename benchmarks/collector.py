@@ -35,15 +35,15 @@ def figures() -> Iterator[Figure]:
     with bench({"NUM_CPUS": "1", "START": "False"}) as pool:
         collector = _process(pool, "collector")
         before = collector.memory_info().rss
-        with _connected(pool) as peer:
-            model = pool.until(lambda: _a_slot(peer), "the pool's own slot")
-            ads = [_slot(model, number) for number in range(SLOTS)]
-            took = _timed(lambda: _update(peer, ads, 1))
+        with connected(pool) as peer:
+            model = pool.until(lambda: a_slot_of_the_pool(peer), "the pool's own slot")
+            ads = [like(model, number) for number in range(SLOTS)]
+            took = timed(lambda: advertise(peer, ads, 1))
             yield Figure("new ads a second", SLOTS / took, "1/s", f"whole, {A_MESSAGE} a message", ">= 10000")
             yield Figure("bytes an ad", (collector.memory_info().rss - before) / SLOTS, "B", "resident", "<= 4096")
-            took = _timed(lambda: _update(peer, ads, 2))
+            took = timed(lambda: advertise(peer, ads, 2))
             yield Figure("updates a second, whole", SLOTS / took, "1/s", f"{A_MESSAGE} a message", ">= 10000")
-            took = _timed(lambda: _change(peer, ads, 2))
+            took = timed(lambda: _change(peer, ads, 2))
             how = f"one attribute each, {A_MESSAGE} a message"
             yield Figure("updates a second, as changes", SLOTS / took, "1/s", how, ">= 20000")
             yield from _queries(pool, "quiet")
@@ -58,28 +58,33 @@ def _process(pool: Bench, name: str) -> psutil.Process:
     return found
 
 
-def _connected(pool: Bench) -> BlockingPeer:
+def connected(pool: Bench) -> BlockingPeer:
+    """A connection to the pool's collector."""
     return connect(str(pool.run_dir / "collector.sock"), Security())
 
 
-def _a_slot(peer: BlockingPeer) -> ClassAd | None:
+def a_slot_of_the_pool(peer: BlockingPeer) -> ClassAd | None:
+    """The ad of a slot that the pool has, once it is there."""
     return next((ad for batch in peer.stream(QueryAds(ad_type="Machine")) for ad in batch.ads), None)
 
 
-def _slot(model: ClassAd, number: int) -> ClassAd:
+def like(model: ClassAd, number: int) -> ClassAd:
+    """The ad of another slot like that one."""
     ad, machine = model.copy(), f"node{number // 8}.pool.test"
     ad["Name"], ad["Machine"], ad["SlotID"] = f"slot{number % 8 + 1}@{machine}", machine, number % 8 + 1
     ad["EnteredCurrentActivity"] = ad.eval_int("MyCurrentTime", 0) - number
     return ad
 
 
-def _timed(act: Callable[[], object]) -> float:
+def timed(act: Callable[[], object]) -> float:
+    """The seconds that it takes."""
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
 
 
-def _update(peer: BlockingPeer, ads: list[ClassAd], version: int) -> None:
+def advertise(peer: BlockingPeer, ads: list[ClassAd], version: int) -> None:
+    """Update slots' ads, whole."""
     for at in range(0, len(ads), A_MESSAGE):
         updates = [AdUpdate(ad=ad, version=version) for ad in ads[at : at + A_MESSAGE]]
         peer.call(UpdateAds(updates=updates), timeout=WAIT_S)
@@ -99,8 +104,8 @@ def _change(peer: BlockingPeer, ads: list[ClassAd], base: int) -> None:
 def _queries(pool: Bench, when: str) -> Iterator[Figure]:
     """How long a question takes whose answer is one ad."""
     asked = QueryAds(ad_type="Scheduler", projection=["Name"])
-    with _connected(pool) as peer:
-        times = [_timed(lambda: [*peer.stream(asked)]) * 1e3 for _ in range(QUERIES)]
+    with connected(pool) as peer:
+        times = [timed(lambda: [*peer.stream(asked)]) * 1e3 for _ in range(QUERIES)]
     yield Figure(f"query of the schedds, p50, {when}", p50(times), "ms", f"{QUERIES} times")
     yield Figure(f"query of the schedds, p99, {when}", p99(times), "ms", f"{QUERIES} times")
 
@@ -111,9 +116,9 @@ def _updating(pool: Bench, ads: list[ClassAd]) -> Iterator[None]:
     over = threading.Event()
 
     def report() -> None:
-        with _connected(pool) as peer:
+        with connected(pool) as peer:
             while not over.is_set():
-                _update(peer, ads[:1000], 9)
+                advertise(peer, ads[:1000], 9)
 
     thread = threading.Thread(target=report)
     thread.start()
@@ -129,7 +134,7 @@ def _tool(pool: Bench, collector: psutil.Process) -> Iterator[Figure]:
     for options in ((), ("-totals",), ("-compact",)):
         before = cpu_seconds(collector.pid)
         ask = partial(pool.tool, "condor_status", *options, cwd=pool.home)
-        times = [_timed(ask) * 1e3 for _ in range(TOOLS)]
+        times = [timed(ask) * 1e3 for _ in range(TOOLS)]
         spent = (cpu_seconds(collector.pid) - before) / TOOLS * 1e3
         name = " ".join(("condor_status", *options))
         aim = "" if options else "<= 150"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pool.classad.columns.alike import Place, by_likeness, reads_rows_alone
 from pool.classad.columns.vector import (
     MIXED,
     TEXT,
@@ -46,6 +47,8 @@ _SPECIAL: Final = (SCOPE_NAMES | SURROUNDINGS) - {"currenttime"}
 _SCOPES: Final = {"my": True, "target": False, "other": False}
 #: Attributes inside one another; what is deeper goes row by row.
 _MAX_DEPTH: Final = 60
+#: How often a node that has no column form is tried by what rows store: each operator around it is one, too.
+_MAX_TRIES: Final = 50
 
 
 class Evaluation:
@@ -60,6 +63,7 @@ class Evaluation:
         self._size = len(table) if rows is None else len(rows)
         self._active: set[tuple[bool, str]] = set()
         self._memo: dict[tuple[bool, str], Operand] = {}
+        self._tries = iter(range(_MAX_TRIES))
         #: Whether something else than the rows was looked at.
         self._touched = False
 
@@ -91,10 +95,23 @@ class Evaluation:
                 return kept[1]
         # What depends on the rows alone is kept for the next job; whatever looked at the job must not be.
         before, self._touched = self._touched, False
-        value = self._compute(node)
+        try:
+            value = self._compute(node)
+        except NoColumn:
+            value = self._by_likeness(node)
         if whole and not self._touched:
             self._table.keep(node, self._mine, value)
         self._touched = self._touched or before
+        return value
+
+    def _by_likeness(self, node: Node) -> Operand:
+        """What has no column form, once for rows that are alike; NoColumn if that cannot be or is tried too often."""
+        if next(self._tries, None) is None:
+            raise NoColumn
+        inside = {key for _, key in self._active}
+        place = Place(self._table, self._fixed, self._mine, self._rows, inside, self._depth)
+        value = by_likeness(node, place)
+        self._touched = self._touched or not reads_rows_alone(node, place)
         return value
 
     def _compute(self, node: Node) -> Operand:
@@ -245,19 +262,24 @@ class Evaluation:
             raise NoColumn  # a circle, or nearly endless
         self._active.add(place)
         self._depth += 1
-        if found is None:
-            before, self._mine = self._mine, rows_are_mine
-            value = self._node(expression.node)
+        before = self._mine
+        try:
+            return self._followed(place, expression, found)
+        finally:
             self._mine = before
-            self._memo[place] = value
-        else:
-            rows = found if self._rows is None else self._rows[found]
-            inner = Evaluation(self._table, self._fixed, rows_are_mine=rows_are_mine, rows=rows, depth=self._depth)
-            inner._active = self._active
-            value = inner._node(expression.node)
-            self._touched = self._touched or inner._touched
-        self._depth -= 1
-        self._active.discard(place)
+            self._depth -= 1
+            self._active.discard(place)
+
+    def _followed(self, place: tuple[bool, str], expression: Expr, found: Array | None) -> Operand:
+        if found is None:
+            self._mine = place[0]
+            value = self._memo[place] = self._node(expression.node)
+            return value
+        rows = found if self._rows is None else self._rows[found]
+        inner = Evaluation(self._table, self._fixed, rows_are_mine=place[0], rows=rows, depth=self._depth)
+        inner._active, inner._tries = self._active, self._tries
+        value = inner._node(expression.node)
+        self._touched = self._touched or inner._touched
         return value
 
 

@@ -22,7 +22,8 @@ LITERALS = ["0", "1", "2", "-3", "7", "9223372036854775807", "0.0", "1.5", "-2.5
 OPERATORS = ["&&", "||", "==", "!=", "<", "<=", ">", ">=", "=?=", "=!=", "+", "-", "*", "/", "%", "&", "<<", ">>", "?:"]
 CALLS = ["isUndefined({0})", "ifThenElse({0}, {1}, {2})", "int({0})", "strcat({0}, {1})", "toUpper({0})", "min({{{0}}})",
          "regexp(\"^x\", {0}, \"i\")", "stringListMember({0}, \"x,y\")", "pow({0}, {1})", "floor({0})", "isError({0})",
-         "versionGE({0}, {1})", "substr({0}, {1})"]  # fmt: skip
+         "versionGE({0}, {1})", "substr({0}, {1})", "max({{{0}, {1}}})", "member({0}, {{{1}, {2}}})",
+         "split({0}, {1})[0]", "size(split({0}))"]  # fmt: skip
 
 
 class Columnar:
@@ -186,6 +187,32 @@ def test_what_has_no_column_form_is_evaluated_row_by_row() -> None:
     assert table.matches(job).tolist() == [is_match(job, row) for row in rows]
     assert table.ranks(job).tolist() == [rank(job, row) for row in rows]
     assert table.fallbacks
+
+
+def test_functions_of_lists_are_computed_once_for_rows_that_store_the_same() -> None:
+    rows = [ClassAd({"v": f"a {number % 3}", "f": expr("max({n, 1})"), "n": number % 2}) for number in range(50)]
+    job = ClassAd({"n": 7, "least": expr("max({ 1,n })")})
+    table = Table(rows)
+    for text in ('split(TARGET.v)[1] == "2"', "TARGET.f < least", 'size(split(v, " ")) + f'):
+        expression = expr(text)
+        found = table.eval(expression, my=job).values()
+        assert found == [expression.eval(job, row) for row in rows]
+    assert table.fallbacks == 0
+
+
+def test_what_differs_from_one_evaluation_to_the_next_is_never_taken_for_alike() -> None:
+    rows = [ClassAd({"n": 1}) for _ in range(200)]
+    table = Table(rows)
+    drawn = table.eval(expr("max({ random(1000000),n })"), my=ClassAd()).values()
+    assert table.fallbacks == 1
+    assert len(set(drawn)) > 1
+
+
+def test_a_list_in_a_circle_is_undefined_where_the_scalar_evaluator_has_it() -> None:
+    rows = [ClassAd({"a": expr("max({ b,1 })"), "b": expr("max({ a,2 })"), "n": number}) for number in range(20)]
+    table = Table(rows)
+    for text in ("a", "b", "max({ a,n })", "TARGET.a =?= undefined"):
+        assert table.eval(expr(text), my=ClassAd()).values() == [expr(text).eval(ClassAd(), row) for row in rows]
 
 
 def test_values_that_are_kept_are_bounded_by_their_bytes() -> None:
