@@ -26,6 +26,7 @@ SUITES = (
     "tools",
     "transfer",
     "why",
+    "what_if",
 )
 
 

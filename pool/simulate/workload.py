@@ -42,7 +42,7 @@ class Workload:
 class _Reading:
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
-        self.jobs: list[RecordedJob] = []
+        self.jobs: dict[str, RecordedJob] = {}
         self.kinds: list[ClassAd] = []
         self.never_ran = self.elsewhere = 0
         self._places: dict[tuple[tuple[str, str], ...], int] = {}
@@ -73,7 +73,12 @@ class _Reading:
             return
         id = f"{record.texts.get('clusterid', '?')}.{record.texts.get('procid', '?')}"
         prio = int(record.number("JobPrio") or 0)
-        self.jobs.append(RecordedJob(id, _submitter(record), submitted, run_s, prio, self._kind(record)))
+        job = RecordedJob(id, _submitter(record), submitted, run_s, prio, self._kind(record))
+        # A file of executions has a job once for each of them; what it needed is what the last one says.
+        which = record.texts.get("globaljobid") or f"{id} {record.line} {record.nth}"
+        known = self.jobs.get(which)
+        if known is None or known.run_s < run_s:
+            self.jobs[which] = job
 
     def _run_s(self, record: Record) -> float:
         """How long the job needs: what of its run counted, or all of it where nothing says so."""
@@ -95,9 +100,10 @@ def read_workload(lines: Callable[[], Iterable[str]], *, file: str, reads: Itera
         names = reading.names  # a job reads more of itself than was known: all anew
     if not reading.jobs:
         raise UserError(
-            f"{file}: no job in it has run", expected="what `condor_history -long` prints, or a history file"
+            f"{file}: no job in it has run",
+            expected="what `condor_history -long`, -json or -xml prints, or a history file",
         )
-    jobs = sorted(reading.jobs, key=lambda job: job.submitted_at)
+    jobs = sorted(reading.jobs.values(), key=lambda job: job.submitted_at)
     return Workload(tuple(jobs), tuple(reading.kinds), reading.never_ran, reading.elsewhere)
 
 

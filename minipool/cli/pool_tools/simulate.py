@@ -21,8 +21,8 @@ TOOL: Final = Tool(
     "Run a recorded workload through a pool, on a clock of its own.",
     "-history FILE -machines FILE [-c KNOB=VALUE]... [-against [-c KNOB=VALUE]...] [-json] [-svg FILE]",
     (
-        Opt("history", 2, 1, "FILE", "the jobs: what `condor_history -long` prints, or a history file"),
-        Opt("machines", 1, 1, "FILE", "the slots: what `condor_status -long` prints"),
+        Opt("history", 2, 1, "FILE", "the jobs: what `condor_history -long`, -json or -xml prints, or a history file"),
+        Opt("machines", 1, 1, "FILE", "the slots: what `condor_status -long`, -json or -xml prints"),
         Opt("c", 1, 1, "KNOB=VALUE", "a knob that is different from this host's configuration; may be repeated"),
         Opt("against", 1, says="try a second policy too: that of the -c behind this"),
         JSON,
@@ -31,6 +31,16 @@ TOOL: Final = Tool(
     ),
     notes="Each job runs as long as it did. Jobs that run are not moved aside, whatever the policy says of preemption.",
 )  # fmt: skip
+
+NOT_TRIED: Final = (
+    "PREEMPTION_",
+    "NEGOTIATOR_CONSIDER_",
+    "ALLOW_PSLOT_PREEMPTION",
+    "PREEMPT",
+    "RANK",
+    "MAXJOBRETIREMENTTIME",
+)
+"""Knobs that move running jobs aside, or begin so: asked for, they would be of no account."""
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -86,6 +96,11 @@ def _assignment(text: str) -> tuple[str, str]:
         raise UsageError(f"-c {text} is no assignment: say KNOB=VALUE.")
     if find(name.rpartition(".")[2]) is None:
         raise UserError(f"-c {text}: there is no knob {name}")
+    if name.upper().startswith(NOT_TRIED):
+        raise UserError(
+            f"-c {text}: jobs that run are not moved aside in a simulation, for nobody knows what they would lose",
+            expected="CLAIM_WORKLIFE, which bounds how long a claim takes new jobs",
+        )
     return name, value
 
 

@@ -40,6 +40,7 @@ def test_the_text_has_a_line_for_each_user(files: list[str], capsys: pytest.Capt
     [
         (["-c", "NO_SUCH_KNOB=1"], "-c NO_SUCH_KNOB=1: there is no knob NO_SUCH_KNOB"),
         (["-c", "PRIORITY_HALFLIFE"], "-c PRIORITY_HALFLIFE is no assignment"),
+        (["-c", "PREEMPTION_REQUIREMENTS=true"], "jobs that run are not moved aside in a simulation"),
         (["-svg", "x.png"], "x.png: pictures are SVG, not PNG"),
         (["-machines", "nowhere"], "cannot read nowhere: No such file"),
         (["-against", "-against"], "-against can be given once"),

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from pool.base.errors import UserError
+from pool.classad.forms.lists import write_ads
+from pool.classad.forms.old_form import parse_longs
 from pool.config import load_config
 from pool.simulate.engine import Outcome, simulate
 from pool.simulate.figures import Figures, figures_of
@@ -166,6 +168,31 @@ def test_a_record_that_says_nothing_of_when_the_job_came_is_named_with_its_line(
 def test_bad_input_has_a_place(before: str, after: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         a_workload([a_job(1, "ann").replace(before, after)])
+
+
+def in_another_form(text: str, form: str) -> list[str]:
+    ads = parse_longs("" if line.startswith("***") else line for line in text.splitlines())
+    return list(write_ads(ads, form))
+
+
+@pytest.mark.parametrize("form", ["json", "xml", "new"])
+def test_histories_and_slots_are_read_in_every_form_that_tools_write(form: str) -> None:
+    jobs, machine = "".join(a_job(number, "ann") for number in (1, 2)), a_machine("a", 2)
+    history, slots = (in_another_form(text, form) for text in (jobs, machine))
+    workload = read_workload(lambda: history, file="history", reads=["RequestCpus"])
+    outcome = simulate(workload, read_machines(slots, file="machines"), a_policy())
+    assert (waits(outcome), outcome.size) == ({"1.0": 0, "2.0": 0}, 2)
+
+
+def test_an_ad_in_another_form_is_named_with_its_number() -> None:
+    text = in_another_form(a_job(1, "ann") + "ClusterId = 2\n", "json")
+    with pytest.raises(UserError, match="history: ad 2: the job has no QDate"):
+        read_workload(lambda: text, file="history", reads=[])
+
+
+def test_of_a_jobs_executions_the_longest_counts() -> None:
+    runs = [a_job(1, "ann", runs=seconds, GlobalJobId='"here#1.0#1000"') for seconds in (10, 300, 20)]
+    assert [job.run_s for job in a_workload(runs).jobs] == [300]
 
 
 def test_a_file_without_slots_or_jobs_is_refused() -> None:
