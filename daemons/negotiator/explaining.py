@@ -65,9 +65,10 @@ def _explained(
         with overruns:
             if len(ads) < SLOTS_FOR_COLUMNS:  # a small pool's negotiator never loads numpy
                 return analyze(request.ad, ads), why_not(snapshot, request, held, refused)
-            from pool.matching.columnar import ColumnEvaluator, ColumnTests
+            from pool.matching.column_tests import ColumnTests
+            from pool.matching.columnar import ColumnEvaluator
 
-            reasons = why_not(snapshot, request, held, refused, ColumnEvaluator())
+            reasons = why_not(snapshot, request, held, refused, ColumnEvaluator(), ColumnTests)
             return analyze(request.ad, ads, ColumnTests), reasons
     except TooDear:
         raise PoolError(f"the expressions of a match cost too much processor time: {overruns.reason}") from None

@@ -62,9 +62,12 @@ def evaluate_each(asker: Asker, slots: Sequence[Working], order: RankOrder) -> l
 
 def evaluate_one(asker: Asker, slot: Working, order: RankOrder) -> Key | None:
     """The slot's key for this job, or None when they do not match."""
+    return key_of_match(asker, slot, order) if is_match(asker.job, slot.ad) else None
+
+
+def key_of_match(asker: Asker, slot: Working, order: RankOrder) -> Key | None:
+    """The key of a slot that matches the job, or None when its holder need not make way."""
     ad, job = slot.ad, asker.job
-    if not is_match(job, ad):
-        return None
     aside, preemption_rank = Preempts.NOBODY, 0.0
     if slot.offer.claimed:
         if (found := preempts(ad, asker, order.preemption)) is None:

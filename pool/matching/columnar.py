@@ -5,17 +5,16 @@ Needs numpy; only the negotiator imports it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from pool.classad import ClassAd, Expr
 from pool.classad.columns import Table
-from pool.classad.columns.vector import NoColumn, Vector, logical
-from pool.matching.candidates import Key, RankOrder, Working, evaluate_one
+from pool.classad.columns.vector import NoColumn
+from pool.matching.candidates import Key, RankOrder, Working, evaluate_each, key_of_match
 from pool.matching.preempt import LOWEST, Asker, Preempts
-from pool.matching.slot_tests import EachSlot
 
 FEW = 16
 """Fewer slots than this are looked at one by one."""
@@ -30,7 +29,7 @@ class ColumnEvaluator:
     def __call__(self, asker: Asker, slots: Sequence[Working], order: RankOrder) -> list[tuple[int, Key]]:
         """The matching slots' indices with their keys."""
         if len(slots) < FEW:
-            return _each(asker, slots, range(len(slots)), order)
+            return evaluate_each(asker, slots, order)
         table = self._current(slots)
         matched = np.flatnonzero(table.matches(asker.job)).tolist()
         alive = [index for index in matched if slots[index].version >= 0]
@@ -66,54 +65,9 @@ class ColumnEvaluator:
 
 
 def _each(asker: Asker, slots: Sequence[Working], rows: Sequence[int], order: RankOrder) -> list[tuple[int, Key]]:
-    return [
-        (row, key)
-        for row in rows
-        if slots[row].version >= 0 and (key := evaluate_one(asker, slots[row], order)) is not None
-    ]
+    """Of slots that match."""
+    return [(row, key) for row in rows if (key := key_of_match(asker, slots[row], order)) is not None]
 
 
 def _numbers(table: Table, expression: Expr | None, job: ClassAd) -> npt.NDArray[np.float64]:
     return np.zeros(len(table)) if expression is None else table.numbers(expression, target=job, other=LOWEST)
-
-
-class ColumnTests:
-    """The `SlotTests` of all slots at once; what has no column form goes one by one."""
-
-    def __init__(self, slots: Sequence[ClassAd]) -> None:
-        self._table, self._each = Table(slots), EachSlot(slots)
-
-    def meet(self, condition: Expr, job: ClassAd) -> frozenset[int]:
-        """Those that an expression of the job is true for."""
-        try:
-            return _rows(self._table.eval(condition, my=job))
-        except NoColumn:
-            return self._each.meet(condition, job)
-
-    def say(self, condition: Expr, job: ClassAd, rows: Collection[int]) -> frozenset[int]:
-        """Those of `rows` whose own expression this is, and is true for the job."""
-        if len(rows) < FEW:
-            return self._each.say(condition, job, rows)
-        try:
-            return _rows(self._table.eval(condition, target=job)).intersection(rows)
-        except NoColumn:
-            return self._each.say(condition, job, rows)
-
-    def have(self, name: str, job: ClassAd) -> frozenset[int]:
-        """Those whose attribute is true for the job."""
-        try:
-            return _rows(self._table.attribute(name, job))
-        except NoColumn:
-            return self._each.have(name, job)
-
-    def accepted(self, job: ClassAd) -> frozenset[int]:
-        """Those that meet the job's Requirements."""
-        return frozenset(np.flatnonzero(self._table.accepted(job)).tolist())
-
-    def accepting(self, job: ClassAd) -> frozenset[int]:
-        """Those whose Requirements the job meets."""
-        return frozenset(np.flatnonzero(self._table.accepting(job)).tolist())
-
-
-def _rows(found: Vector) -> frozenset[int]:
-    return frozenset(np.flatnonzero(logical(found).data).tolist())

@@ -14,16 +14,17 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd, Expr
 from pool.classad.eval.expression import node_of
 from pool.matching.clauses import Clause, compared_attribute, deciding, take_apart, weigh
 from pool.matching.offers import free_of
-from pool.matching.slot_tests import EachSlot, MakeTests, SlotTests
+from pool.matching.slot_tests import EachSlot, MakeTests, SlotTests, may_drain
 from pool.slots.provision.carve import Rounding, fit_request
+from pool.slots.provision.resources import STANDARD
 
 UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
 _BUSY: Final = frozenset(("Claimed", "Matched", "Preempting"))
-_DRAINED: Final = ("Cpus", "Memory", "Disk", "GPUs")
 
 
 class NumberedCondition(NamedTuple):
@@ -115,41 +116,50 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot)
     stored = job.get("Requirements")
     requirements = stored if isinstance(stored, Expr) else Expr(node_of(stored))
     clauses = take_apart(requirements, job)
-    empty = [drained(slot) for slot in targets]
     now = tests(targets)
-    may_drain = any(one is not slot for one, slot in zip(empty, targets, strict=True))
-    later = tests(empty) if may_drain else now
+    later = now.drained()
     weigh(clauses, len(targets), lambda one: now.meet(one.expr, job), lambda one: later.meet(one.expr, job))
     accepted = now.accepted(job)
     willing = accepted & now.accepting(job)
     if_drained = (later.accepted(job) & later.accepting(job)) - willing
     refused = accepted - willing - if_drained
-    obstacles = _obstacles(job, [targets[row] for row in sorted(willing)])
+    obstacles = _obstacles(job, targets, willing, now)
     return Analysis(
         requirements=requirements.text,
         clauses=tuple(NumberedCondition(clause.number, clause.text) for clause in clauses),
         table=tuple(_row(clause) for clause in deciding(clauses)),
         attributes=_attributes(job, requirements),
         slots=len(targets),
-        machines=len({slot.eval_str("Machine", "") for slot in targets}),
+        machines=len({name if isinstance(name, str) else "" for name in now.values("Machine")}),
         rejected_by_job=len(targets) - len(willing) - len(if_drained) - len(refused),
         reject_job=len(refused),
         willing=len(willing),
         if_drained=len(if_drained),
-        best=_best(clauses, empty),
+        best=_best(clauses, later),
         refusals=tuple(_refusals(job, targets, refused, now)),
         takers=obstacles.pop("", 0),
         obstacles=tuple(f"{_slots(count)} would match, but {said}." for said, count in obstacles.items()),
-        may_drain=may_drain,
+        may_drain=any(map(may_drain, targets)),
     )
 
 
-def _obstacles(job: ClassAd, willing: Iterable[ClassAd]) -> dict[str, int]:
+def _obstacles(job: ClassAd, slots: Sequence[ClassAd], willing: Collection[int], tests: SlotTests) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for slot in willing:
-        obstacle = _obstacle(job, slot)
-        counts[obstacle] = counts.get(obstacle, 0) + 1
+    for rows in tests.alike(_read_of_slots(job, tests), willing):
+        obstacle = _obstacle(job, slots[rows[0]])
+        counts[obstacle] = counts.get(obstacle, 0) + len(rows)
     return counts
+
+
+def _read_of_slots(job: ClassAd, tests: SlotTests) -> set[str]:
+    """What an obstacle is told by: a slot's state, what it has left, and what the job's requests read of it."""
+    resources = {*STANDARD}
+    for listed in {one for one in tests.values("MachineResources") if isinstance(one, str)}:
+        resources |= {*split_list(listed)}
+    names = {"Offline", "PartitionableSlot", "State", "MachineResources", *resources}
+    for name in resources:
+        names |= {f"Consumption{name}", *job.references(f"Request{name}")[1]}
+    return names
 
 
 def _obstacle(job: ClassAd, slot: ClassAd) -> str:
@@ -166,14 +176,6 @@ def _obstacle(job: ClassAd, slot: ClassAd) -> str:
     return ""
 
 
-def drained(slot: ClassAd) -> ClassAd:
-    """A partitionable slot as it is when nobody uses it; any other slot, when its claim is over."""
-    own: dict[str, object] = {
-        name: slot[f"TotalSlot{name}"] for name in _DRAINED if name in slot and f"TotalSlot{name}" in slot
-    }
-    return ClassAd(own, parent=slot) if own else slot
-
-
 def _row(clause: Clause) -> ConditionRow:
     if clause.constant is not None:
         return ConditionRow(clause.number, None, None, clause.constant, clause.text, bool(clause.op))
@@ -185,14 +187,14 @@ def _attributes(job: ClassAd, requirements: Expr) -> tuple[Attribute, ...]:
     return tuple(Attribute(name, job.text(name), UNITS.get(name.lower(), "")) for name in names if name in job)
 
 
-def _best(clauses: Sequence[Clause], empty: Sequence[ClassAd]) -> tuple[Best, ...]:
+def _best(clauses: Sequence[Clause], empty: SlotTests) -> tuple[Best, ...]:
     """For conditions that nobody meets: the greatest amount that is there, as "Memory is 8192"."""
     found: dict[str, str] = {}
     for clause in clauses:
         name = compared_attribute(clause)
         if clause.matched or clause.op or name is None:
             continue
-        values = [value for slot in empty if isinstance(value := slot.eval(name), int | float)]
+        values = [value for value in empty.values(name) if isinstance(value, int | float)]
         if values:
             found[name] = f"{name} is {max(values):g}" if max(values) < 1e6 else f"{name} is {max(values)}"
     return tuple(Best(name, said) for name, said in found.items())

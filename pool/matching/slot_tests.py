@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, Protocol
 
-from pool.classad import ClassAd, Expr, accepts
+from pool.classad import ClassAd, Expr, Value, accepts
 from pool.classad.values.truth import is_true
 
 
@@ -26,6 +26,32 @@ class SlotTests(Protocol):
 
     def accepting(self, job: ClassAd) -> frozenset[int]:
         """Those whose Requirements the job meets."""
+
+    def values(self, name: str) -> list[Value]:
+        """What each has of an attribute."""
+
+    def alike(self, names: Iterable[str], rows: Collection[int]) -> list[list[int]]:
+        """`rows` in groups of those that store the same of these attributes, each and all in order."""
+
+    def drained(self) -> SlotTests:
+        """The tests of the slots as they are when nobody uses them."""
+
+
+DRAINED: Final = ("Cpus", "Memory", "Disk", "GPUs")
+"""What a partitionable slot has more of when nobody uses it."""
+
+
+def drained(slot: ClassAd) -> ClassAd:
+    """A partitionable slot as it is when nobody uses it; any other slot, when its claim is over."""
+    own: dict[str, object] = {
+        name: slot[f"TotalSlot{name}"] for name in DRAINED if name in slot and f"TotalSlot{name}" in slot
+    }
+    return ClassAd(own, parent=slot) if own else slot
+
+
+def may_drain(slot: ClassAd) -> bool:
+    """Whether draining could make more of it."""
+    return any(name in slot and f"TotalSlot{name}" in slot for name in DRAINED)
 
 
 MakeTests = Callable[[Sequence[ClassAd]], SlotTests]
@@ -56,6 +82,18 @@ class EachSlot:
     def accepting(self, job: ClassAd) -> frozenset[int]:
         """Those whose Requirements the job meets."""
         return self._where(lambda slot: accepts(slot, job))
+
+    def values(self, name: str) -> list[Value]:
+        """What each has of an attribute."""
+        return [slot.eval(name) for slot in self._slots]
+
+    def alike(self, names: Iterable[str], rows: Collection[int]) -> list[list[int]]:
+        """`rows` in groups of those that store the same of these attributes: here each is looked at by itself."""
+        return [[row] for row in sorted(rows)]
+
+    def drained(self) -> EachSlot:
+        """The tests of the slots as they are when nobody uses them."""
+        return EachSlot([drained(slot) for slot in self._slots])
 
     def _where(self, test: Callable[[ClassAd], bool]) -> frozenset[int]:
         return frozenset(row for row, slot in enumerate(self._slots) if test(slot))

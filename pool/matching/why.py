@@ -8,14 +8,15 @@ who hold what suits it need not make way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pool.classad import ClassAd, is_match
+from pool.classad import ClassAd
 from pool.matching.bounds import NO_MATCH
 from pool.matching.candidates import Evaluate, evaluate_each
 from pool.matching.cycle import negotiate
 from pool.matching.preempt import Asker, judge
+from pool.matching.slot_tests import EachSlot, MakeTests
 from pool.matching.snapshot import JobRequest, Matched, Snapshot
 from pool.matching.submitters import Submitters
 
@@ -26,9 +27,10 @@ SHOWN = 3
 def why_not(
     snapshot: Snapshot,
     request: JobRequest,
-    held: Iterable[ClassAd],
+    held: Sequence[ClassAd],
     refused: str | None,
     evaluate: Evaluate = evaluate_each,
+    tests: MakeTests = EachSlot,
 ) -> list[str]:
     """Sentences. `held` are the ads of the slots that somebody has, `refused` why the last cycle had none for it."""
     plan = negotiate(replace(snapshot, requests=[request]), evaluate)
@@ -37,7 +39,9 @@ def why_not(
     reason = plan.rejections[0].reason if plan.rejections else NO_MATCH
     if reason != NO_MATCH:
         return [f"{reason[0].upper()}{reason[1:]}."]
-    return _holders_stay(snapshot, request, held)
+    found = tests(held)
+    suiting = sorted(found.accepted(request.ad) & found.accepting(request.ad))
+    return _holders_stay(snapshot, request, [held[row] for row in suiting])
 
 
 def _would_match(snapshot: Snapshot, request: JobRequest, match: Matched, refused: str | None) -> list[str]:
@@ -61,14 +65,13 @@ def _would_match(snapshot: Snapshot, request: JobRequest, match: Matched, refuse
     ]
 
 
-def _holders_stay(snapshot: Snapshot, request: JobRequest, held: Iterable[ClassAd]) -> list[str]:
+def _holders_stay(snapshot: Snapshot, request: JobRequest, suiting: Iterable[ClassAd]) -> list[str]:
     """Why those who hold slots that suit the job need not make way."""
     asker = Asker(request.ad, request.submitter, Submitters(replace(snapshot, requests=[request])), snapshot.now)
     policy, counts = snapshot.settings.order.preemption, Counter[str]()
-    for slot in held:
-        if is_match(request.ad, slot):
-            found = judge(slot, asker, policy)
-            counts[found if isinstance(found, str) else "the share of the submitter is used up"] += 1
+    for slot in suiting:
+        found = judge(slot, asker, policy)
+        counts[found if isinstance(found, str) else "the share of the submitter is used up"] += 1
     return [
         f"{count} slot{'' if count == 1 else 's'} in use would suit it, but nobody has to make way: {why}."
         for why, count in counts.most_common()

@@ -141,7 +141,7 @@ def _groups(columns: list[AttributeColumn], place: Place) -> tuple[Array, Array]
         raise NoColumn
     code = np.zeros(size, np.int64)
     for column in columns:
-        for one in _told_apart(column, len(place.table)):
+        for one in told_apart(column, len(place.table)):
             part = one if place.rows is None else one[place.rows]
             _, kind = np.unique(part, return_inverse=True)
             _, code = np.unique(code * (int(kind.max()) + 1) + kind, return_inverse=True)
@@ -149,7 +149,7 @@ def _groups(columns: list[AttributeColumn], place: Place) -> tuple[Array, Array]
     return first, code
 
 
-def _told_apart(column: AttributeColumn, size: int) -> list[Array]:
+def told_apart(column: AttributeColumn, size: int) -> list[Array]:
     """Arrays that are equal in rows where the column stores the same."""
     told = [] if column.missing is None else [column.missing]
     if column.plain is None:

@@ -6,7 +6,7 @@ say exactly as that does is left to it, row by row. A column is made when an exp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -82,7 +82,8 @@ class Table:
     """
 
     def __init__(self, ads: Sequence[ClassAd]) -> None:
-        self.ads = list(ads)
+        self.ads: Sequence[ClassAd] = list(ads)
+        self._base: Table | None = None
         self._columns: dict[str, AttributeColumn | None] = {}
         #: Values of nodes that depend on the rows alone, by the node's identity (the node is kept alive beside it).
         self.kept: dict[tuple[int, bool], tuple[object, Operand]] = {}
@@ -96,6 +97,7 @@ class Table:
 
     def replace(self, row: int, ad: ClassAd) -> None:
         """Put another ad in a row."""
+        assert isinstance(self.ads, list)
         before, self.ads[row] = self.ads[row], ad
         self._odd.discard(row)
         if not _is_plain(ad):
@@ -122,6 +124,8 @@ class Table:
     def column(self, key: str) -> AttributeColumn:
         """What the rows store for an attribute, by its name in lower case; NoColumn when that has no column form."""
         if key not in self._columns:
+            if self._base is not None:
+                return self._base.column(key)
             try:
                 self._columns[key] = AttributeColumn([ad.attrs.lookup(key) for ad in self.ads])
             except NoColumn:
@@ -130,6 +134,20 @@ class Table:
         if found is None:
             raise NoColumn
         return found
+
+    def changed(self, ads: Sequence[ClassAd], stored: Mapping[str, list[Any]]) -> Table:
+        """The table of `ads`, which differ from these rows only in what they store of some attributes, in lower case.
+
+        It shares all other columns, and is good as long as no row is replaced here.
+        """
+        other = Table(())
+        other.ads, other._base, other._odd = ads, self, self._odd
+        for key, values in stored.items():
+            try:
+                other._columns[key] = AttributeColumn(values)
+            except NoColumn:
+                other._columns[key] = None
+        return other
 
     def keep(self, node: object, mine: bool, value: Operand) -> None:
         """Remember the value of a node that depends on the rows alone."""

@@ -7,7 +7,7 @@ import pytest
 from pool.accounting.limits import LimitTable
 from pool.classad import ClassAd, expr
 from pool.matching import CycleSettings, JobRequest, Offer, PreemptionPolicy, RankOrder, Snapshot, Standing
-from pool.matching.columnar import ColumnTests
+from pool.matching.column_tests import ColumnTests
 from pool.matching.explain import analyze
 from pool.matching.why import why_not
 from tests.pool.matching.test_explain import a_job, a_slot
