@@ -65,7 +65,8 @@ class Flocking:
             negotiation.work_changed(more)
 
     def reconfigured(self) -> None:
-        """Other jobs than before may flock."""
+        """Other jobs than before may flock, or sooner; to other pools only after a restart."""
+        self.levels.reconfigured(self._core.settings.flock)
         for claim in self._claims.all():
             claim.fits.clear()
         self.work_changed(True)

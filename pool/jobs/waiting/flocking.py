@@ -11,7 +11,7 @@ Source: negotiationFinished and JobCanFlock of HTCondor's schedd.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pool.base.words import split_list
 from pool.classad import ClassAd
@@ -70,6 +70,11 @@ class FlockLevels:
 
     rules: FlockRules
     _standing: dict[str, _Standing] = field(default_factory=dict)
+
+    def reconfigured(self, rules: FlockRules) -> None:
+        """Other rules count from now on, for the pools that there were at the start."""
+        pools = self.rules.pools
+        self.rules = replace(rules, pools=pools, least=min(rules.least, len(pools)))
 
     def level(self, submitter: str) -> int:
         """How many of the further pools hear of the submitter's jobs."""
