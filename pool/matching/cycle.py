@@ -73,7 +73,7 @@ class _Cycle:
     def _turns(self) -> Iterator[Turn]:
         settings = self._snapshot.settings
         if settings.groups:
-            turns = GroupTurns(self._submitters, settings, self._snapshot.pool_weight)
+            turns = GroupTurns(self._submitters, settings, self._snapshot.pool_weight, self.plan.out_of_time)
             yield from turns
             self.plan.rounds = turns.rounds
         else:

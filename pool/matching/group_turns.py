@@ -1,7 +1,8 @@
 """The turns of accounting groups: each negotiates within what it is allocated, the most starved group first.
 
 Groups are allocated what they ask for as quotas and surplus allow (`pool.accounting.quotas`), and have their turns in
-the order of GROUP_SORT_EXPR. What they could not use is allocated anew, GROUP_QUOTA_MAX_ALLOCATION_ROUNDS times. With
+the order of GROUP_SORT_EXPR. What they could not use is allocated anew, GROUP_QUOTA_MAX_ALLOCATION_ROUNDS times: also
+the parts of slots by which a quota is no whole number of them. With
 GROUP_QUOTA_ROUND_ROBIN_RATE a round has several passes, in each of which a group gets a part of what it is due.
 Submitters of groups with GROUP_AUTOREGROUP have another turn at the end of each pass, with those of no group.
 
@@ -11,7 +12,7 @@ Source: HTCondor manual, "Configuration for Central Managers" (hierarchical grou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Final
 
 from pool.accounting.account_ads import GroupFigures
@@ -29,10 +30,16 @@ PASSES_MAX: Final = 1000
 
 
 class GroupTurns:
-    """One cycle's turns; what was given in one is known before the next begins. `figures` are for the accounts."""
+    """One cycle's turns; what was given in one is known before the next begins. `figures` are for the accounts.
 
-    def __init__(self, submitters: Submitters, settings: CycleSettings, pool_weight: float) -> None:
+    `out_of_time` are submitters who were stopped by the clock, and not by a quota.
+    """
+
+    def __init__(
+        self, submitters: Submitters, settings: CycleSettings, pool_weight: float, out_of_time: Container[str]
+    ) -> None:
         self._submitters, self._settings, self._total = submitters, settings, pool_weight
+        self._out_of_time = out_of_time
         self._tree = settings.groups
         self._quotas = assign_quotas(self._tree, pool_weight, settings.quotas)
         self._requested_first: Mapping[str, float] = {}
@@ -40,20 +47,27 @@ class GroupTurns:
         self.rounds = 0
 
     def __iter__(self) -> Iterator[Turn]:
+        self._requested_first = self._requested(self._submitters.used())
+        requested = dict(self._requested_first)
         for _ in range(self._settings.quotas.rounds):
-            given = 0.0
             self.rounds += 1
-            for turn in self._round():
-                yield turn
-                given += turn.given
-            if given <= 0 or not self._submitters.waiting():
+            allocated = allocate(self._tree, self._quotas, requested)
+            yield from self._round(allocated)
+            if not self._leave_unused(requested, allocated) or not self._submitters.waiting():
                 break
 
-    def _round(self) -> Iterator[Turn]:
+    def _leave_unused(self, requested: dict[str, float], allocated: Mapping[str, float]) -> bool:
+        """Groups ask for no more than they use where that is less than they were allocated; whether there are any."""
+        used, found = self._submitters.used(), False
+        for name, amount in allocated.items():
+            if used[name] < amount - TOLERANCE:
+                found = True
+                if not any(one.name in self._out_of_time for one in self._submitters if one.group.name == name):
+                    requested[name] = used[name]
+        return found
+
+    def _round(self, allocated: dict[str, float]) -> Iterator[Turn]:
         used = self._submitters.used()
-        requested = self._requested(used)
-        self._requested_first = self._requested_first or requested
-        allocated = allocate(self._tree, self._quotas, requested)
         root = self._tree.root
         if root.regroups:
             self._quotas[root.name] = Quota(self._total, self._total)
