@@ -33,7 +33,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "priority": Figure("priority", ("priority",), 0.0),
     "priorityfactor": Figure("priority factor", ("factor",), 1.0),
     "accumulatedusage": Figure("usage", ("usage_s", "weighted_usage_s"), 0.0),
-    "weightedaccumulatedusage": Figure("usage", ("usage_s", "weighted_usage_s"), 0.0),
+    "weightedaccumulatedusage": Figure("usage", ("weighted_usage_s",), 0.0),
     "beginusagetime": Figure("time", ("began_at",), 0.0),
     "lastusagetime": Figure("time", ("last_used_at",), 0.0),
     "ceiling": Figure("ceiling", ("ceiling",), -1.0),

@@ -46,7 +46,7 @@ SETTINGS: Final[dict[str, RecordSetting]] = {
         "BeginUsageTime", "begin usage time", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME, whole=True
     ),
     "setaccum": RecordSetting(
-        "AccumulatedUsage", "Accumulated usage", "The Accumulated Usage of {} was set to {:f}", 0.0,
+        "WeightedAccumulatedUsage", "Accumulated usage", "The Accumulated Usage of {} was set to {:f}", 0.0,
         "Usage must be greater than 0 seconds",
     ),
     "setlast": RecordSetting(

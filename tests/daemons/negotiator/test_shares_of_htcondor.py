@@ -2,7 +2,7 @@
 
 Each line of tests/cases/shares/*.jsonl is one situation: what is configured and set with condor_userprio, what each submitter wants,
 how many jobs of each ran there, and what condor_userprio said there of groups (the columns `OF_GROUPS`) and of users' factors. Where
-`ours` says otherwise, HTCondor's rounding of shares gave one of several equal users more.
+`ours` says otherwise, HTCondor rounds shares down in each spin of the pie, and gives one user what that leaves over.
 """
 
 from __future__ import annotations

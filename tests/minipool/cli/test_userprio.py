@@ -48,7 +48,12 @@ EDITS = (
     (("-setfloor", "a@p", "3"), "The floor of a@p was set to 3", "Floor", 3.0),
     (("-setceiling", "a@p", "-1"), "The ceiling of a@p was set to -1", "Ceiling", -1.0),
     (("-setprio", "a@p", "10"), "The priority of a@p was set to 10.000000", "Priority", 10.0),
-    (("-setaccum", "a@p", "7200"), "The Accumulated Usage of a@p was set to 7200.000000", "AccumulatedUsage", 7200.0),
+    (
+        ("-setaccum", "a@p", "7200"),
+        "The Accumulated Usage of a@p was set to 7200.000000",
+        "WeightedAccumulatedUsage",
+        7200.0,
+    ),
     (("-setbegin", "a@p", "1795"), "The Begin Usage Time of a@p was set to 1795", "BeginUsageTime", 1795.0),
     (("-setlast", "a@p", "1795"), "The Last Usage Time of a@p was set to 1795", "LastUsageTime", 1795.0),
     (("-resetusage", "a@p"), "The accumulated usage of a@p was reset", "AccumulatedUsage", 0.0),

@@ -73,6 +73,19 @@ def test_setting_the_priority_sets_the_real_one_and_wrong_attributes_are_named()
         accountant.set("a@p", "PriorityFactor", 0.5, now=0.0)
 
 
+def test_what_was_used_by_weight_is_set_alone_and_with_a_reset_all_of_it_begins_anew() -> None:
+    """As in HTCondor 25.14: -setaccum leaves the unweighted usage and its begin, -resetusage leaves neither."""
+    accountant = Accountant()
+    accountant.charge({"a@p": SubmitterUse(2, 4.0)}, now=100.0)
+    accountant.charge({}, now=191.0)
+    accountant.set("a@p", "WeightedAccumulatedUsage", 0.0, now=200.0)
+    account = accountant.account("a@p")
+    assert (account.usage_s, account.weighted_usage_s, account.began_at) == (182.0, 0.0, 100.0)
+    accountant.set("a@p", "AccumulatedUsage", 0.0, now=200.0)
+    account = accountant.account("a@p")
+    assert (account.usage_s, account.weighted_usage_s, account.began_at) == (0.0, 0.0, 200.0)
+
+
 @pytest.mark.parametrize(
     ("slot", "weight"),
     [
