@@ -37,6 +37,8 @@ LAYOUTS: Final[dict[str, list[AdUpdate]]] = {
         )
     ],
 }
+EVERY: Final = {"static": 1, "partitionable": 3}
+"""Which of the cases are tried: HTCondor ran all on static slots, and what is divided is the same."""
 DOMAIN: Final = "@pool.test"
 OF_GROUPS: Final = ("EffectiveQuota", "ConfigQuota", "SubtreeQuota", "SurplusPolicy", "Requested")
 SOME_CYCLES_S: Final = 30.0
@@ -46,7 +48,7 @@ SOME_CYCLES_S: Final = 30.0
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("file", FILES, ids=[path.stem for path in FILES])
 async def test_each_has_what_htcondor_gives(tmp_path: Path, autojump_clock: Clock, file: Path, layout: str) -> None:
-    cases = [json.loads(line) for line in file.read_text().splitlines()]
+    cases = [json.loads(line) for line in file.read_text().splitlines()][:: EVERY[layout]]
     wrong = []
     async with a_pool(tmp_path, NEGOTIATOR_INTERVAL="10", CLASSAD_LIFETIME="1000000") as host:
         await publish(host, *LAYOUTS[layout])
