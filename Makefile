@@ -9,8 +9,8 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 	while [ "$$d" != / ]; do case $$(stat -c %A "$$d") in (*x|*t) ;; (*) ok=0;; esac; d=$$(dirname "$$d"); done; \
 	[ $$ok = 1 ] && { command -v $$p; break; }; done)
 PYTEST := $(BIN)/python -m pytest
-# Tests wait for processes a third of their time: three workers keep two cores busy.
-WORKERS ?= 3
+# Tests wait for processes most of their time: six workers keep two cores busy.
+WORKERS ?= 6
 
 .PHONY: help venv dev demo test slow long coverage lint format bench profile docs nodes release mutants clean
 help: ## this list
@@ -35,8 +35,9 @@ $(VENV)/.dev: $(VENV)/.done
 demo: venv ## a personal pool runs a parameter sweep, shows it live, and stops
 	$(BIN)/python deploy/examples/demo.py
 
+test: export PYTHONDONTWRITEBYTECODE = # a worker uses what another has compiled
 test: dev ## every test that finishes in minutes
-	$(PYTEST) -q -m 'not slow and not long and not nodes' -n $(WORKERS) --dist loadfile $(ARGS)
+	$(PYTEST) -q -m 'not slow and not long and not nodes' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: dev ## fault storms and scale
 	$(PYTEST) -q -m slow $(ARGS)

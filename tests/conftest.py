@@ -1,11 +1,13 @@
-"""What holds for every test: it leaves no descriptor open. People run the suite with 1,024 of them."""
+"""What holds for every test: when its turn comes, and that it leaves no descriptor open; people have 1,024 of them."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,9 +16,25 @@ from hypothesis import settings
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+HERE = Path(__file__).parent
+
 # An example may take as long as a busy machine needs for it.
 settings.register_profile("unhurried", settings.default, deadline=None)
 settings.load_profile("unhurried")
+
+WAITING = ("whole", "attacks", "daemons", "minipool", "docs")
+"""Folders with tests that start processes and wait for them; what the others do is reckoning."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files of tests that wait come first, and large ones before small ones: so all workers have something to do until the end."""
+    sizes = Counter(item.path for item in items)
+
+    def place(path: Path) -> tuple[int, int]:
+        folder = path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
+        return WAITING.index(folder) if folder in WAITING else len(WAITING), -sizes[path]
+
+    items.sort(key=lambda item: (*place(item.path), str(item.path)))
 
 
 def _open_descriptors() -> dict[int, str]:
