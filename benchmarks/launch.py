@@ -20,10 +20,11 @@ import trio
 
 from benchmarks.measure import Figure, p50, p99, pss_bytes, tree
 from benchmarks.pool_run import USER, Bench, bench
+from pool.ads.seen import AdChange
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.execute.cgroup import claim_group
-from protocol.messages.collector import AdChange, WatchAds
+from protocol.messages.collector import WatchAds
 from protocol.messages.offers import ClaimChanged
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.startd import ActivateClaim, ReleaseClaim, RequestClaim

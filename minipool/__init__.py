@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnknownJob,
     )
     from minipool.client.over_trio import AsyncJob, AsyncPool, open_pool
+    from pool.ads.seen import AdNews, SeenAds
     from pool.base.errors import PeerError, PoolError, SubmitError, UserError
     from pool.classad import ClassAd, Expr, expr
     from protocol.rpc.remote import TimedOut
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # Stated three times: mypy reads the imports above, this table finds the module, and `__all__` is what `import *` and
 # help see.
 _HOMES = {
+    "AdNews": "pool.ads.seen",
     "AsyncJob": "minipool.client.over_trio",
     "AsyncPool": "minipool.client.over_trio",
     "open_pool": "minipool.client.over_trio",
@@ -42,6 +44,7 @@ _HOMES = {
     "JobState": "minipool.client.model",
     "NotDone": "minipool.client.model",
     "Status": "minipool.client.model",
+    "SeenAds": "pool.ads.seen",
     "Submit": "minipool.client.model",
     "SubmitWarning": "minipool.client.model",
     "UnknownJob": "minipool.client.model",
@@ -56,6 +59,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdNews",
     "AsyncJob",
     "AsyncPool",
     "ClassAd",
@@ -68,6 +72,7 @@ __all__ = [
     "PeerError",
     "Pool",
     "PoolError",
+    "SeenAds",
     "Status",
     "Submit",
     "SubmitError",

@@ -19,21 +19,20 @@ import trio
 
 from daemons.base.pace import Pace
 from daemons.base.sync import Signal, first_of
+from daemons.collector.watches import Watches
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.absent import AbsentAds
 from pool.ads.limits import asked_for, daemon_limits
-from pool.ads.table import ANY, AdStore, StoredAd, Told, key_of
+from pool.ads.table import ANY, AdStore, StoredAd, key_of
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
-from pool.classad.eval.delta import Delta, changed_by, delta
+from pool.classad.eval.delta import Delta, changed_by
 from pool.classad.values.truth import is_true
 from pool.hosts.daemon_names import belongs, kept_name
 from protocol.messages.collector import (
-    AdChange,
     AdChanges,
-    AdDelta,
     AdUpdate,
     ChangeAds,
     ChangesKept,
@@ -41,7 +40,6 @@ from protocol.messages.collector import (
     Invalidated,
     QueryAds,
     UpdateAds,
-    WatchAds,
 )
 from protocol.messages.common import AdBatch
 from protocol.rpc.endpoints import Peer
@@ -52,7 +50,6 @@ from protocol.wire.ad_table import pack_chosen
 from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
-DELTAS_AT_ONCE_MAX: Final = 64
 TABLE_ROWS_MAX: Final = 256
 TABLE_CELLS_MAX: Final = 32_768
 
@@ -66,6 +63,7 @@ class Collector:
         self._start = start
         self._table = AdStore(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
         self._absent = AbsentAds()
+        self._watches = Watches(start, self._table)
         self._updates = 0
         self._queries = 0
         self._expiry_moved = Signal()
@@ -87,7 +85,7 @@ class Collector:
             answer(ChangeAds, self.change),
             answer(InvalidateAds, self.invalidate),
             answer(QueryAds, self.query),
-            answer(WatchAds, self.watch),
+            *self._watches.answers(),
         ]
 
     async def update(self, peer: Peer, request: UpdateAds) -> Done:
@@ -217,32 +215,6 @@ class Collector:
         if batch:
             await send(_batch(batch, wanted, as_table))
 
-    async def watch(self, peer: Peer, request: WatchAds, send: SendItem[AdDelta]) -> None:
-        """All ads of the types, then each change, until the watcher leaves."""
-        if request.private and (objection := needs.PRIVATE_ADS.objection(peer.who)):
-            raise Denied(f"{peer.identity} may not see the private halves of ads: it {objection}")
-        changed = Signal()
-        watch = self._table.watch(request.ad_types, _constraint(request.constraint), changed.fire)
-        synced = False
-        pace = Pace()
-        try:
-            while True:
-                news = changed.next()
-                # A constraint is evaluated as its delta is taken, which may cost much: one at a time, with a breath in
-                # between.
-                while deltas := watch.take(1 if request.constraint else DELTAS_AT_ONCE_MAX):
-                    for told in deltas:
-                        await send(_delta(told, private=request.private, changes_only=request.changes_only))
-                    await pace.breathe()
-                # Only once nothing waits: a watcher takes what was not named before SYNCED to be gone.
-                if not synced and not watch:
-                    await send(AdDelta(change=AdChange.SYNCED))
-                    synced = True
-                if not watch:
-                    await news.wait()
-        finally:
-            self._table.unwatch(watch)
-
     def _require(self, peer: Peer, ad_type: str) -> None:
         if objection := _publisher(ad_type).objection(peer.who):
             raise Denied(f"{peer.identity} may not publish ads of type {ad_type}: it {objection}")
@@ -313,21 +285,6 @@ def _batch(ads: list[ClassAd], wanted: Sequence[str], as_table: bool) -> AdBatch
     if as_table:
         return AdBatch(ads=[], table=pack_chosen(ads, wanted))
     return AdBatch(ads=[ad.project(wanted) for ad in ads] if wanted else ads)
-
-
-def _delta(told: Told, *, private: bool, changes_only: bool) -> AdDelta:
-    ad_type, name, stored, before = told
-    if stored is None:
-        return AdDelta(change=AdChange.REMOVE, ad_type=ad_type, name=name)
-    secret = stored.private if private else None
-    if before is None or not changes_only or (before.private is None) != (stored.private is None):
-        return AdDelta(change=AdChange.UPDATE, ad_type=ad_type, name=name, ad=stored.ad, private=secret)
-    if before.private is stored.private or before.private == stored.private:
-        secret = None
-    news = delta(before.ad, stored.ad)
-    return AdDelta(
-        change=AdChange.CHANGE, ad_type=ad_type, name=name, ad=news.changed, private=secret, removed=list(news.removed)
-    )
 
 
 def _sender(peer: Peer, ad: ClassAd) -> str:

@@ -16,11 +16,12 @@ import trio
 from daemons.base.sync import Backoff
 from daemons.daemon_core.collectors import collector_connected
 from daemons.daemon_core.run import DaemonStart
+from pool.ads.seen import AdChange
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, Expr
 from pool.hosts.daemon_names import kept_name
 from pool.matching import JobRequest, Rejected
-from protocol.messages.collector import AdChange, AdDelta, WatchAds
+from protocol.messages.collector import AdDelta, WatchAds
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0

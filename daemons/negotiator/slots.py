@@ -10,12 +10,12 @@ import trio
 from daemons.base.sync import Backoff
 from daemons.daemon_core.collectors import collector_connected
 from daemons.daemon_core.run import DaemonStart
-from pool.base.errors import PeerError, PoolError
+from pool.ads.seen import AdChange, SeenAds
+from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.classad.eval.delta import Delta, changed_by
 from pool.matching import Offers
 from pool.matching.offers import claim_ids_of
-from protocol.messages.collector import AdChange, AdDelta, WatchAds
+from protocol.messages.collector import AdDelta, WatchAds
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
@@ -42,6 +42,7 @@ class SlotWatch:
     ) -> None:
         self._start, self._offers, self._changed, self._asked_for = start, offers, changed, asked_for
         self._known: dict[str, object] = {}
+        self._seen = SeenAds()
         self._private: dict[str, ClassAd | None] = {}
         """The private halves, of which the collector says only what is new."""
         self._constraint = self._constraint_now()
@@ -64,6 +65,7 @@ class SlotWatch:
         """NEGOTIATOR_SLOT_CONSTRAINT may be another now: then the slots are asked for anew."""
         before, self._constraint = self._constraint, self._constraint_now()
         if self._constraint != before:
+            self._seen.forget_token()
             self._watching.cancel()
 
     def _constraint_now(self) -> str | None:
@@ -76,50 +78,41 @@ class SlotWatch:
                 private=True,
                 constraint=self._constraint,
                 changes_only=True,
+                resume=self._seen.begin(),
             )
-            heard: set[str] | None = set()
             async with peer.stream(request) as deltas:
                 async for delta in deltas:
-                    if heard is not None and delta.change is AdChange.SYNCED:
-                        # Slots of before stay until then: a collector that has just begun knows but few, and all would
-                        # be lost for a moment.
-                        self._forget_others(heard)
-                        heard = None
+                    self._apply(delta)
+                    if delta.change is AdChange.SYNCED:
+                        for news in self._seen.doubt_ends():
+                            self._forget(news.name)
                         backoff.reset()  # it has told all it knows: when it is lost, it is looked for at once
                         self.synced.set()
                         self._changed()
-                    elif delta.change is not AdChange.SYNCED:
-                        if heard is not None:
-                            heard.add(delta.name)
-                        self._apply(delta)
 
     def _apply(self, delta: AdDelta) -> None:
-        if delta.change is AdChange.REMOVE or delta.ad is None:
-            self._offers.remove(delta.name)
-            self._known.pop(delta.name, None)
-            self._private.pop(delta.name, None)
+        gone = [news for news in self._seen.take(delta) if news.gone]
+        for news in gone:
+            self._forget(news.name)
+        ad = self._seen.get(delta.ad_type, delta.name)
+        if gone or ad is None:
             self._changed()
             return
-        before, ad, private = self._offers.ad(delta.name), delta.ad, delta.private
+        private = delta.private
         if delta.change is AdChange.CHANGE:
-            if before is None:
-                raise PeerError(f"it tells of a change of {delta.name}, which it has not told of before")
-            ad = changed_by(before, Delta(delta.ad, delta.removed))
             private = private or self._private.get(delta.name)
         self._private[delta.name] = private
-        asked_for = self._asked_for(before, ad)
+        asked_for = self._asked_for(self._offers.ad(delta.name), ad)
         self._offers.put(ad, private)
         look = _look(ad, private)
         if self._known.get(delta.name) != look or asked_for:
             self._known[delta.name] = look
             self._changed()
 
-    def _forget_others(self, heard: set[str]) -> None:
-        """The collector has said all it knows: what it did not name is gone."""
-        for name in set(self._known) - heard:
-            self._offers.remove(name)
-            del self._known[name]
-            self._private.pop(name, None)
+    def _forget(self, name: str) -> None:
+        self._offers.remove(name)
+        self._known.pop(name, None)
+        self._private.pop(name, None)
 
 
 def _look(ad: ClassAd, private: ClassAd | None) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
@@ -109,24 +109,41 @@ class AsyncLine:
             case steps.Begin(request):
                 await begun.aclose()
                 return await begun.enter_async_context((await self.open()).stream(request))
+            case steps.BeginOfCollector(request, patience):
+                await begun.aclose()
+                return await within(patience, lambda: self._of_collector(request, begun))
             case steps.Next(items, patience):
                 return await within(patience, lambda: anext(items, steps.END))
             case steps.Tell():
                 raise AssertionError("nobody listens")
 
-    async def _all_of_collector(self, request: StreamRequest[item_T]) -> list[item_T]:
+    async def _of_collector(self, request: StreamRequest[item_T], begun: AsyncExitStack) -> AsyncIterator[item_T]:
+        if self._closed:
+            raise steps.PoolClosed
+        peer = await self._collector()
+        begun.push_async_callback(peer.aclose)
+        return await begun.enter_async_context(peer.stream(request))
+
+    async def _collector(self) -> endpoints.Peer:
+        """A connection to the first collector that answers."""
         *first, last = await trio.to_thread.run_sync(self._session.collector_addresses)
         for where in first:
             try:
-                return await self._all_at(where, request, timeout=ANSWERS_S)
+                return await self._open_at(where, timeout=ANSWERS_S)
             except PeerError:
                 pass  # the next one may know as much
-        return await self._all_at(last, request, timeout=endpoints.HANDSHAKE_S)
+        return await self._open_at(last, timeout=endpoints.HANDSHAKE_S)
 
-    async def _all_at(self, where: Address, request: StreamRequest[item_T], *, timeout: float) -> list[item_T]:
+    async def _open_at(self, where: Address, *, timeout: float) -> endpoints.Peer:
         security = await trio.to_thread.run_sync(self._session.security_for, where)
-        async with endpoints.connected(where, security=security, timeout=timeout) as peer:
+        return await endpoints.open_peer(self._nursery, where, security=security, timeout=timeout)
+
+    async def _all_of_collector(self, request: StreamRequest[item_T]) -> list[item_T]:
+        peer = await self._collector()
+        try:
             return await _all_items(peer, request)
+        finally:
+            await peer.aclose()
 
 
 async def _all_items(peer: endpoints.Peer, request: StreamRequest[item_T]) -> list[item_T]:

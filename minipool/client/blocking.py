@@ -19,6 +19,7 @@ from minipool.client.lines import Lines
 from minipool.client.model import JobState, job_id
 from minipool.client.session import Session
 from minipool.client.steps import Steps
+from pool.ads.seen import AdNews
 from pool.base.ids import JobId
 
 if TYPE_CHECKING:
@@ -73,6 +74,18 @@ def streamed(
     return method
 
 
+def streaming_ads(
+    steps: Callable[Concatenate[Any, P], Steps[None]],
+) -> Callable[Concatenate[_Face, P], Iterator[AdNews]]:
+    """A method that yields what these steps tell of ads."""
+
+    @wraps(steps)
+    def method(self: _Face, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[AdNews]:
+        return self._lines.stream(steps(self._core, *args, **kwargs))
+
+    return method
+
+
 def making_jobs(
     steps: Callable[Concatenate[Any, P], Steps[list[JobId]]],
 ) -> Callable[Concatenate[Pool, P], list[Job]]:
@@ -113,6 +126,7 @@ class Pool(_Face):
     jobs = performed(PoolCore.jobs)
     history = performed(PoolCore.history)
     ads = performed(PoolCore.ads)
+    watch_ads = streaming_ads(PoolCore.watch_ads)
     watch = streamed(PoolCore.watch)
     wait = performed(PoolCore.wait)
     act = performed(PoolCore.act)

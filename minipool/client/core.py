@@ -40,15 +40,17 @@ from minipool.client.steps import (
     Tell,
     call,
     changes,
+    changes_of_ads,
     do,
     items,
     left,
     patience_of,
 )
 from minipool.client.tracking import AwaitedJobs, Following
+from pool.ads.seen import AdNews, SeenAds
 from pool.base.ids import JobId
 from pool.classad import ClassAd
-from protocol.messages.collector import QueryAds
+from protocol.messages.collector import QueryAds, WatchAds
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import (
     Action,
@@ -148,6 +150,25 @@ class PoolCore:
         request = QueryAds(ad_type=ad_type, constraint=constraint, projection=list(projection))
         batches: list[AdBatch] = yield AllOfCollector(request, (yield from patience_of(timeout)))
         return [ad for batch in batches for ad in ads_of(batch)]
+
+    def watch_ads(
+        self,
+        ad_type: str = "Machine",
+        *,
+        constraint: str | None = None,
+        projection: Sequence[str] = (),
+        seen: SeenAds | None = None,
+        timeout: float | None = None,
+    ) -> Steps[None]:
+        """The ads that the collector has, then each change of one, without end.
+
+        It goes on when the connection is lost or the collector restarts: what is different then is told, and what is
+        the same is not told again. So it does where `seen`, which it keeps, has been kept from another watch of the
+        same ads.
+        """
+        patience = yield from patience_of(timeout)
+        seen = SeenAds() if seen is None else seen
+        yield from watched_ads(ad_type, constraint, projection, seen, patience, lambda news: map(Tell, news))
 
     def watch(
         self,
@@ -336,6 +357,28 @@ def follow(
         return following.over and not forever
 
     yield from changes(WatchJobs(select=select, projection=list(projection)), patience, one)
+
+
+def watched_ads(
+    ad_type: str,
+    constraint: str | None,
+    projection: Sequence[str],
+    seen: SeenAds,
+    patience: Attempts,
+    take: Callable[[list[AdNews]], Iterable[Step]],
+) -> Steps[None]:
+    """`take` the news of these ads, without end."""
+
+    def request() -> WatchAds:
+        return WatchAds(
+            ad_types=[ad_type],
+            constraint=constraint,
+            projection=list(projection),
+            changes_only=True,
+            resume=seen.begin(),
+        )
+
+    return changes_of_ads(request, seen, patience, take)
 
 
 def _watch(select: Selection | None, forever: bool, timeout: float | None) -> Steps[None]:

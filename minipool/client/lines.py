@@ -51,15 +51,16 @@ class ThreadConnection:
 
 
 class Lines:
-    """All threads' connections of one Pool."""
+    """All threads' connections of one Pool. `for_ads`: to ask only the collector, so that no schedd is needed."""
 
-    def __init__(self, session: Session, schedd: str | None) -> None:
+    def __init__(self, session: Session, schedd: str | None, *, for_ads: bool = False) -> None:
         self._session, self._schedd = session, schedd
         self._of_thread = threading.local()
         # Weakly, so that the connection of a thread that has ended is closed with it.
         self._all: weakref.WeakSet[ThreadConnection] = weakref.WeakSet()
         self._closed = False
-        self._line().open()
+        if not for_ads:
+            self._line().open()
 
     def _line(self) -> ThreadConnection:
         line: ThreadConnection | None = getattr(self._of_thread, "line", None)
@@ -119,6 +120,8 @@ class Lines:
                 return self._all_of_collector(request, patience)
             case steps.Begin(request, patience):
                 return self._peer().stream(request, deadline=patience.deadline)
+            case steps.BeginOfCollector(request, patience):
+                return self._of_collector(request, patience)
             case steps.Next(items):
                 return next(items, steps.END)
             case steps.Tell():
@@ -130,6 +133,17 @@ class Lines:
             raise steps.PoolClosed
         return self._line().open(timeout)
 
+    def _of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> Iterator[item_T]:
+        if self._closed:
+            raise steps.PoolClosed
+        peer = self._session.collector(timeout=patience.connecting(time.monotonic()))
+        return _items(peer, request, patience)
+
     def _all_of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> list[item_T]:
         with self._session.collector(timeout=patience.connecting(time.monotonic())) as peer:
             return list(peer.stream(request, deadline=patience.deadline))
+
+
+def _items(peer: BlockingPeer, request: StreamRequest[item_T], patience: Attempts) -> Iterator[item_T]:
+    with peer:
+        yield from peer.stream(request, deadline=patience.deadline)

@@ -21,6 +21,7 @@ from minipool.client.core import JobCore, PoolCore
 from minipool.client.model import JobState, job_id
 from minipool.client.session import Session
 from minipool.client.steps import Steps
+from pool.ads.seen import AdNews
 from pool.base.ids import JobId
 from protocol.rpc import endpoints
 
@@ -86,6 +87,18 @@ def streamed(
     return method
 
 
+def streaming_ads(
+    steps: Callable[Concatenate[Any, P], Steps[None]],
+) -> Callable[Concatenate[_AsyncFace, P], AsyncGenerator[AdNews, None]]:
+    """A method that yields what these steps tell of ads."""
+
+    @wraps(steps)
+    def method(self: _AsyncFace, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[AdNews, None]:
+        return self._line.stream(steps(self._core, *args, **kwargs))
+
+    return method
+
+
 def making_jobs(
     steps: Callable[Concatenate[Any, P], Steps[list[JobId]]],
 ) -> Callable[Concatenate[AsyncPool, P], Coroutine[Any, Any, list[AsyncJob]]]:
@@ -113,6 +126,7 @@ class AsyncPool(_AsyncFace):
     jobs = awaited(PoolCore.jobs)
     history = awaited(PoolCore.history)
     ads = awaited(PoolCore.ads)
+    watch_ads = streaming_ads(PoolCore.watch_ads)
     watch = streamed(PoolCore.watch)
     wait = awaited(PoolCore.wait)
     act = awaited(PoolCore.act)

@@ -9,11 +9,13 @@ A shell performs the steps over trio (`async_line.py`) or a blocking socket (`li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from minipool.client.patience import Attempts
+from pool.ads.seen import AdNews, DoesNotFit, SeenAds
 from pool.base.errors import PeerError, PoolError
+from protocol.messages.collector import WatchAds
 from protocol.rpc.remote import ConnectionLost
 from protocol.wire.message import Request, StreamRequest
 
@@ -72,8 +74,15 @@ class Begin(NamedTuple):
     patience: Attempts
 
 
+class BeginOfCollector(NamedTuple):
+    """Begin an answer of the collector's, over a connection of its own; the one before has ended."""
+
+    request: StreamRequest[Any]
+    patience: Attempts
+
+
 class Next(NamedTuple):
-    """The next item of what `Begin` has returned; END after the last."""
+    """The next item of an answer that was begun; END after the last."""
 
     items: Any
     patience: Attempts
@@ -86,7 +95,7 @@ class Tell(NamedTuple):
 
 
 END: Final = object()
-Step: TypeAlias = Now | Sleep | Do | Connect | Call | All | AllOfCollector | Begin | Next | Tell
+Step: TypeAlias = Now | Sleep | Do | Connect | Call | All | AllOfCollector | Begin | BeginOfCollector | Next | Tell
 Steps: TypeAlias = Generator[Step, Any, T]
 
 
@@ -182,6 +191,36 @@ def changes(
         except ConnectionLost as lost:
             error = lost
         yield from _pause(patience, error)
+
+
+def changes_of_ads(
+    request: Callable[[], WatchAds], seen: SeenAds, patience: Attempts, take: Callable[[list[AdNews]], Iterable[Step]]
+) -> Steps[None]:
+    """`take` the news of what the collector tells, also where it is none, without end.
+
+    `request` is asked anew for each connection. `seen` is told first, so whoever gets the news finds it there.
+    """
+    while True:
+        try:
+            came = yield BeginOfCollector(request(), patience)
+        except PoolClosed:
+            raise
+        except PeerError as refused:
+            error = refused
+        else:
+            error = yield from _hear(came, patience, lambda told: take(seen.take(told)))
+        yield from _pause(patience, error)
+
+
+def _hear(came: object, patience: Attempts, take: Callable[[Any], Iterable[Step]]) -> Steps[PeerError]:
+    """`take` what comes until the connection is lost; how it was."""
+    try:
+        while (told := (yield Next(came, patience))) is not END:
+            patience.heard()
+            yield from take(told)
+    except (ConnectionLost, DoesNotFit) as error:
+        return error
+    return ConnectionLost("the collector has ended its answer")
 
 
 def _reach(patience: Attempts) -> Steps[None]:

@@ -3,6 +3,8 @@
 An ad replaces the one of the same type and name (`kept_name` in pool/hosts/daemon_names.py). It lives for its
 ClassAdLifetime from when it was heard, and is then absent. Whoever watches gets a `Watch`: the changes since it last
 looked, one per ad, so that a slow watcher costs no more than the table itself. Types and names compare without case.
+All that happens to ads is numbered, so that a watch can begin where another one ended; of the ads that are gone the
+last GONE_MAX are remembered for that.
 
 A sender has at most ADS_PER_SENDER_MAX ads and BYTES_PER_SENDER_MAX bytes: what one sends takes no other's room.
 
@@ -14,8 +16,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from pool.ads.limits import DAEMONS, AdLimits
@@ -29,6 +33,7 @@ LIFETIME_S: Final = 900.0
 ADS_PER_SENDER_MAX: Final = 50_000
 BYTES_PER_SENDER_MAX: Final = 128 << 20
 ANY: Final = "any"
+GONE_MAX: Final = 10_000
 
 Key = tuple[str, str]
 
@@ -47,6 +52,8 @@ class StoredAd:
     size: int
     version: int = 0
     """What its sender calls it, to speak of changes; 0: nothing."""
+    at: int = 0
+    """The number of its coming."""
 
     @property
     def key(self) -> Key:
@@ -59,6 +66,19 @@ def key_of(ad_type: str, name: str) -> Key:
     return ad_type.lower(), name.lower()
 
 
+class GoneAd(NamedTuple):
+    """An ad that is gone, and the number of its going."""
+
+    ad_type: str
+    name: str
+    at: int
+
+    @property
+    def key(self) -> Key:
+        """Its place when it was there."""
+        return key_of(self.ad_type, self.name)
+
+
 class Told(NamedTuple):
     """What a watcher is told of an ad: what it is now (None: gone), and what he was told before (None: nothing)."""
 
@@ -66,27 +86,35 @@ class Told(NamedTuple):
     name: str
     stored: StoredAd | None
     before: StoredAd | None
+    at: int = 0
 
 
 class Watch:
-    """What one watcher has not been told yet. `wake` is called whenever there is something new."""
+    """What one watcher has not been told yet. `wake` is called whenever there is something new.
 
-    def __init__(self, ad_types: Iterable[str], constraint: Expr | None, wake: Callable[[], None]) -> None:
+    `goes_on`: a watch before this one may have told it of any ad, so it hears once of each that is not for it now.
+    """
+
+    def __init__(
+        self, ad_types: Iterable[str], constraint: Expr | None, wake: Callable[[], None], *, goes_on: bool = False
+    ) -> None:
         self._types = frozenset(ad_type.lower() for ad_type in ad_types)
         self._constraint = None if constraint is None else Patience(constraint)
         self._wake = wake
-        self._pending: dict[Key, StoredAd | None] = {}
+        self._goes_on = goes_on
+        self._refused: set[Key] = set()
+        self._pending: dict[Key, StoredAd | GoneAd] = {}
         self._told: dict[Key, StoredAd] = {}
 
     def wants_type(self, ad_type: str) -> bool:
         """Whether ads of this type are watched at all."""
         return ad_type.lower() in self._types or ANY in self._types
 
-    def changed(self, key: Key, stored: StoredAd | None) -> None:
-        """An ad is new, different or (None) gone."""
+    def changed(self, key: Key, now: StoredAd | GoneAd) -> None:
+        """An ad is new, different or gone."""
         # Taken out first, so that the newest change stands last: an ad that changes all the time holds up no other.
         self._pending.pop(key, None)
-        self._pending[key] = stored
+        self._pending[key] = now
         self._wake()
 
     def take(self, most: int) -> list[Told]:
@@ -94,16 +122,23 @@ class Watch:
         out: list[Told] = []
         while self._pending and len(out) < most:
             key = next(iter(self._pending))
-            stored = self._pending.pop(key)
+            now = self._pending.pop(key)
             # Asked when it is taken, not when it changes: of ten changes in between only the last is evaluated.
-            if stored is not None and not self._selects(stored):
-                stored = None
+            stored = now if isinstance(now, StoredAd) and self._selects(now) else None
             before = self._told.pop(key, None)
             if stored is not None:
                 self._told[key] = stored
-            if (known := stored or before) is not None:
-                out.append(Told(known.ad_type, known.name, stored, before))
+            if stored is not None or before is not None or self._may_be_known(key, now):
+                out.append(Told(now.ad_type, now.name, stored, before, now.at))
         return out
+
+    def _may_be_known(self, key: Key, now: StoredAd | GoneAd) -> bool:
+        """Whether an ad that this watch has never told, and does not tell, may have been told by one before."""
+        if not self._goes_on or key in self._refused:
+            return False
+        if isinstance(now, StoredAd):
+            self._refused.add(key)
+        return True
 
     def __bool__(self) -> bool:
         return bool(self._pending)
@@ -132,6 +167,10 @@ class AdStore:
         self._expiries: list[tuple[float, int, Key]] = []
         self._numbers = itertools.count()
         self._watches: list[Watch] = []
+        self.at = 0
+        """The number of what happened last."""
+        self._gone: deque[GoneAd] = deque()
+        self._forgotten_at = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._ads.values()))
@@ -166,10 +205,11 @@ class AdStore:
         lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
         if math.isnan(lifetime_s):  # at the head of the heap it would compare with nothing, and no ad would expire
             lifetime_s = self.lifetime_s
-        stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size, version)
+        self.at += 1
+        stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size, version, self.at)
         self._ads.setdefault(key[0], {})[key] = stored
         self._expect(stored)
-        self._tell(key, stored, ad_type)
+        self._tell(key, stored)
         return stored
 
     def remove(self, ad_type: str, name: str) -> StoredAd | None:
@@ -178,7 +218,11 @@ class AdStore:
         stored = self._ads.get(key[0], {}).pop(key, None)
         if stored is not None:
             self._charge(stored.sender, -1, -stored.size)
-            self._tell(key, None, stored.ad_type)
+            self.at += 1
+            self._gone.append(gone := GoneAd(stored.ad_type, stored.name, self.at))
+            if len(self._gone) > GONE_MAX:
+                self._forgotten_at = self._gone.popleft().at
+            self._tell(key, gone)
         return stored
 
     def expire(self, now: float) -> list[StoredAd]:
@@ -220,13 +264,30 @@ class AdStore:
 
     # ---- watchers
 
-    def watch(self, ad_types: Iterable[str], constraint: Expr | None, wake: Callable[[], None]) -> Watch:
-        """Begin to watch; the first changes are the ads that are there."""
-        watch = Watch(ad_types, constraint, wake)
-        for ads in self._ads.values():
-            for key, stored in ads.items():
-                if watch.wants_type(stored.ad_type):
-                    watch.changed(key, stored)
+    def remembers(self, at: int) -> bool:
+        """Whether it is known what has happened since this number."""
+        return self._forgotten_at <= at <= self.at
+
+    def watch(
+        self,
+        ad_types: Iterable[str],
+        constraint: Expr | None,
+        wake: Callable[[], None],
+        *,
+        since: int | None = None,
+        goes_on: bool = False,
+    ) -> Watch:
+        """Begin to watch; the first changes are the ads that are there, or what has happened `since`.
+
+        That number must be one that is remembered. `goes_on`: as `Watch` has it.
+        """
+        watch = Watch(ad_types, constraint, wake, goes_on=goes_on)
+        news: Iterable[StoredAd | GoneAd] = (stored for ads in self._ads.values() for stored in ads.values())
+        if since is not None:
+            news = sorted((one for one in chain(news, self._gone) if one.at > since), key=lambda one: one.at)
+        for one in news:
+            if watch.wants_type(one.ad_type):
+                watch.changed(one.key, one)
         self._watches.append(watch)
         return watch
 
@@ -236,10 +297,10 @@ class AdStore:
 
     # ---- inside
 
-    def _tell(self, key: Key, stored: StoredAd | None, ad_type: str) -> None:
+    def _tell(self, key: Key, now: StoredAd | GoneAd) -> None:
         for watch in self._watches:
-            if watch.wants_type(ad_type):
-                watch.changed(key, stored)
+            if watch.wants_type(now.ad_type):
+                watch.changed(key, now)
 
     def _charge(self, sender: str, ads: int, size: int) -> None:
         count, total = self._per_sender.get(sender, (0, 0))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
+from pool.ads.seen import AdChange
 from pool.classad import ClassAd
 from protocol.messages.common import AdBatch
 from protocol.wire.message import Done, Record, Request, StreamRequest
@@ -84,19 +83,12 @@ class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     tables: bool = False
 
 
-class AdChange(StrEnum):
-    """What happened to an ad that is watched."""
-
-    UPDATE = "update"
-    CHANGE = "change"
-    REMOVE = "remove"
-    SYNCED = "synced"
-
-
 class AdDelta(Record):
     """A change of one ad. SYNCED (no ad) follows the ads that were there when the watch began.
 
-    CHANGE holds of an ad that was told before only what is different since, and `private` where that is.
+    CHANGE holds of an ad that was told before only what is different since, and `private` where that is. `at` numbers
+    what happens to ads in the time of `generation`, which SYNCED names. `resumed`: only what happened since the token
+    was told. `settled`: who has not come again since this collector began is gone; if not yet, SETTLED follows then.
     """
 
     change: AdChange
@@ -105,15 +97,23 @@ class AdDelta(Record):
     ad: ClassAd | None = None
     private: ClassAd | None = None
     removed: list[str] = []
+    at: int = 0
+    generation: str = ""
+    resumed: bool = False
+    settled: bool = True
 
 
 class WatchAds(StreamRequest[AdDelta], tag="collector.watch"):
     """All ads of the types and each change from now on. The private halves need level NEGOTIATOR.
 
-    With `changes_only` what is told of an ad after the first time is a CHANGE.
+    With `changes_only` what is told of an ad after the first time is a CHANGE. `projection` names the attributes to
+    tell (empty: all). `resume` is the token of a watch before this one, `GENERATION.AT`: if the collector still knows
+    what happened since, it tells that alone. Who gives one, an empty one too, is told of SETTLED.
     """
 
     ad_types: list[str]
     constraint: str | None = None
     private: bool = False
     changes_only: bool = False
+    projection: list[str] = []
+    resume: str | None = None

@@ -46,7 +46,7 @@ class Awaited:
         found = getattr(self.it, name)
         if name == "job":
             return lambda *given: Awaited(found(*given))
-        if name in ("watch", "follow"):
+        if name in ("watch", "watch_ads", "follow"):
             return lambda *given, **options: _stream(found(*given, **options))
         if not callable(found):
             return found

@@ -15,9 +15,14 @@ import trio
 import minipool
 from minipool.client.model import id_of
 from minipool.client.session import Session
-from pool.base.errors import SubmitError
+from pool.base.errors import PeerError, SubmitError
 from pool.base.ids import JobId
+from pool.classad import ClassAd
 from pool.config import load_config
+from protocol.messages.collector import AdUpdate, UpdateAds
+from protocol.rpc.blocking import connect
+from tests.own_attributes import own
+from tests.whole.real_pool import RealPool
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 WAIT_S = 240
@@ -134,3 +139,46 @@ def test_expressions_of_a_program_know_the_time_and_throw_dice() -> None:
     assert abs(time.time() - int(first)) < WAIT_S
     assert int(first) <= int(second)
     assert one != other
+
+
+def advertise(pool: RealPool, **marks: int) -> None:
+    """Give the collector ads of these names, as soon as it takes them."""
+    updates = [
+        AdUpdate(ad=ClassAd({"MyType": "Generic", "Name": name, **own(Mark=mark)})) for name, mark in marks.items()
+    ]
+
+    def taken() -> bool:
+        try:
+            with connect(str(pool.run_dir / "collector.sock"), pool._security()) as peer:
+                peer.call(UpdateAds(updates=updates), timeout=WAIT_S)
+        except PeerError:
+            return False
+        return True
+
+    pool.until(taken, "a collector that takes ads")
+
+
+def test_watches_of_ads_go_on_when_the_collector_restarts(running: RealPool, here: Path) -> None:
+    program = Path(sys.executable).with_name("condor_status")
+    command = [str(program), "-subsystem", "generic", "-watch", "-af", "Name", "Mark"]
+    out = here / "watched"
+    advertise(running, same=1, other=1)
+    with out.open("wb") as file, minipool.connect() as pool:
+        tool = subprocess.Popen(command, stdout=file, env=running.env())
+        try:
+            told = pool.watch_ads("Generic", projection=["Name", "Mark"], timeout=WAIT_S)
+            assert {next(told).name for _ in range(2)} == {"same", "other"}
+            running.until(lambda: sorted(out.read_text().split("\n")) == ["", "other 1", "same 1"], "the tool's table")
+            running.restart_of("collector")
+            advertise(running, same=1, other=2)
+            assert repr(next(told)) == "AdNews(Generic other, changed)"
+            advertise(running, last=1)
+            assert repr(next(told)) == "AdNews(Generic last, new)"
+            running.until(lambda: "last 1\n" in out.read_text(), "the tool's last line")
+            assert [line.split()[1:] for line in out.read_text().splitlines()[2:]] == [
+                ["changed", "other", "2"],
+                ["new", "last", "1"],
+            ]
+        finally:
+            tool.terminate()
+            tool.wait()

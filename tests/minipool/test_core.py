@@ -14,6 +14,7 @@ from minipool.client.steps import (
     END,
     All,
     Begin,
+    BeginOfCollector,
     Call,
     Connect,
     Next,
@@ -25,15 +26,24 @@ from minipool.client.steps import (
     Tell,
 )
 from minipool.client.submission import Queued, queue, queue_over
+from pool.ads.seen import AdChange, SeenAds
 from pool.base.errors import PeerError, PoolError
 from pool.base.ids import JobId
 from pool.classad import ClassAd
+from protocol.messages.collector import AdDelta
 from protocol.messages.common import AdBatch
 from protocol.messages.schedd import Action, JobDelta, JobsChanged, QueryHistory, QueryJobs
-from protocol.rpc.remote import ConnectionLost, TimedOut
+from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
 
 POOL = PoolCore(None)  # type: ignore[arg-type]  # nothing here looks for a daemon
 LOST = ConnectionLost("the line is cut")
+
+
+def an_ad(**attributes: object) -> AdDelta:
+    return AdDelta(change=AdChange.UPDATE, ad_type="Machine", name="a", ad=ClassAd(attributes))
+
+
+SYNCED = AdDelta(change=AdChange.SYNCED, generation="one", at=1, settled=False)
 
 
 class Shell:
@@ -70,7 +80,7 @@ class Shell:
             case Tell(value):
                 return self.told.append(value)  # type: ignore[func-returns-value]
         self.done.append(type(step))
-        if isinstance(step, Call | All | Begin):
+        if isinstance(step, Call | All | Begin | BeginOfCollector):
             self.requests.append(step.request)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -161,3 +171,27 @@ def test_a_plan_without_jobs_asks_the_schedd_nothing() -> None:
 
     queued: Queued = queue_over(Peer(), queue(Nothing()))  # type: ignore[arg-type]
     assert (queued.jobs, queued.warnings) == (0, ["odd", "unused"])
+
+
+def test_a_watch_of_ads_goes_on_where_it_was_and_tells_nothing_twice() -> None:
+    refused = RemoteError("no such attribute", code="UserError")
+    shell = Shell(
+        "stream", an_ad(Memory=1), SYNCED, LOST,
+        PeerError("nobody answers"),
+        "stream", an_ad(Memory=1), SYNCED, END,
+        "stream", AdDelta(change=AdChange.CHANGE, ad_type="Machine", name="b"),
+        "stream", an_ad(Memory=2), SYNCED, refused,
+    )  # fmt: skip
+    seen = SeenAds()
+    with pytest.raises(RemoteError, match="no such attribute"):
+        shell.perform(POOL.watch_ads("Machine", seen=seen))
+    assert [(news.ad["Memory"], news.before is None) for news in shell.told] == [(1, True), (2, False)]
+    assert [request.resume for request in shell.requests] == ["", "one.1", "one.1", "one.1", "-"]
+    assert seen.get("Machine", "a") == ClassAd({"Memory": 2})
+
+
+def test_a_collector_that_does_not_come_back_ends_a_watch_of_ads() -> None:
+    shell = Shell(*[PeerError("nobody answers")] * 1000)
+    with pytest.raises(PeerError, match="nobody answers"):
+        shell.perform(POOL.watch_ads())
+    assert RECONNECT_S <= shell.now < RECONNECT_S + 10

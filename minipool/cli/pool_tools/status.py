@@ -60,6 +60,10 @@ def _main(parsed: Parsed) -> int:
         # Without a file it is the question that is looked at, and HTCondor's tool then ends with 1.
         if not diagnose:
             return 1
+    if parsed.has("watch"):
+        from minipool.cli.pool_tools.status_watch import watch
+
+        return watch(asked)
     if columns_do(asked):
         text = _by_columns(asked)
         if text is not None:

@@ -76,6 +76,7 @@ TOOL: Final = Tool(
         Opt("submitters", 4, says="users with jobs"),
         Opt("master", 1, says="masters"),
         Opt("collector", 3, says="collectors"),
+        Opt("watch", 2, says="go on after the table: a line for each ad that is new, looks different, or is gone"),
         Opt("world", 1, says="collectors"),
         Opt("ckptsrvr", 2, says="checkpoint servers"),
         Opt("totals", 1, says="only the totals"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pool.classad.eval.ad import ClassAd, same
 from pool.classad.values.attrs import MISSING, Attrs
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(NamedTuple):
     """`changed` holds what is new or different, `removed` the names of what is no longer there."""
 
     changed: ClassAd

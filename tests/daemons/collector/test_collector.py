@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from daemons.collector.main import Collector
+from pool.ads.seen import AdChange
 from pool.classad import ClassAd, expr
 from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import (
-    AdChange,
     AdChanges,
     AdUpdate,
     ChangeAds,

@@ -11,9 +11,10 @@ import trio
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
 from daemons.negotiator.slots import SlotWatch
+from pool.ads.seen import AdChange
 from pool.classad import ClassAd, expr
 from pool.matching import Offers
-from protocol.messages.collector import AdChange, AdDelta, WatchAds
+from protocol.messages.collector import AdDelta, WatchAds
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import SendItem, answer
 from tests.daemons.one_host import OneHost, one_host

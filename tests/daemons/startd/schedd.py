@@ -10,9 +10,10 @@ from typing import Any
 
 import trio
 
+from pool.ads.seen import AdChange
 from pool.base.ids import JobId
 from pool.classad import ClassAd
-from protocol.messages.collector import AdChange, QueryAds, WatchAds
+from protocol.messages.collector import QueryAds, WatchAds
 from protocol.messages.common import StopHow
 from protocol.messages.offers import ClaimChange, ClaimChanged
 from protocol.messages.startd import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pool.ads.table import AdStore
+from pool.ads.table import AdStore, Watch
 from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
 
@@ -62,7 +62,7 @@ def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
     for n in range(5):
         table.put(an_ad("b", N=n), now=0)
     table.put(an_ad("s", "Scheduler"), now=0)
-    told = [(name, stored.ad.get("N") if stored else None) for _, name, stored, _ in watch.take(10)]
+    told = [(name, stored.ad.get("N") if stored else None) for _, name, stored, *_ in watch.take(10)]
     assert told == [("a", None), ("b", 4)]
     assert woken
     assert not watch
@@ -70,7 +70,7 @@ def test_a_watcher_is_told_the_last_of_many_changes_once() -> None:
     table.remove("Machine", "c")
     assert watch.take(10) == []  # it never heard of it
     table.remove("Machine", "b")
-    assert [(name, stored) for _, name, stored, _ in watch.take(10)] == [("b", None)]
+    assert [(name, stored) for _, name, stored, *_ in watch.take(10)] == [("b", None)]
 
 
 def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
@@ -79,7 +79,7 @@ def test_a_watchers_constraint_makes_ads_come_and_go() -> None:
     told = []
     for n in (1, 4, 5, 2, 3, 9):
         table.put(an_ad("a", N=n), now=0)
-        told += [stored.ad["N"] if stored else "gone" for _, _, stored, _ in watch.take(10)]
+        told += [stored.ad["N"] if stored else "gone" for _, _, stored, *_ in watch.take(10)]
     assert told == [4, 5, "gone", 9]
     table.unwatch(watch)
     table.put(an_ad("a", N=10), now=0)
@@ -93,3 +93,49 @@ def test_a_lifetime_that_is_no_number_keeps_no_other_ad_alive(lifetime: str) -> 
     table.put(an_ad("b", ClassAdLifetime=10), now=0)
     assert [stored.name for stored in table.expire(10)] == ["b"]
     assert [stored.name for stored in table.expire(100)] == ["a"]
+
+
+def told(watch: Watch) -> list[tuple[str, object]]:
+    return [(one.name, one.stored.ad.get("N", 0) if one.stored else "gone") for one in watch.take(100)]
+
+
+def test_a_watch_that_goes_on_is_told_what_happened_since_in_its_order() -> None:
+    table = AdStore()
+    for name in "abc":
+        table.put(an_ad(name), now=0)
+    since = table.at
+    table.put(an_ad("s", "Scheduler"), now=0)
+    table.put(an_ad("b", N=1), now=0)
+    table.remove("Machine", "C")
+    table.put(an_ad("a", N=2), now=0)
+    watch = table.watch(["Machine"], None, lambda: None, since=since, goes_on=True)
+    assert told(watch) == [("b", 1), ("c", "gone"), ("a", 2)]
+    table.remove("Machine", "b")
+    assert told(watch) == [("b", "gone")]
+    assert told(table.watch(["Machine"], None, lambda: None, since=table.at, goes_on=True)) == []
+
+
+def test_a_watch_that_goes_on_hears_once_of_an_ad_that_is_not_for_it() -> None:
+    table = AdStore()
+    table.put(an_ad("a", N=9), now=0)
+    table.put(an_ad("b", N=1), now=0)
+    watch = table.watch(["Machine"], expr("N > 3"), lambda: None, goes_on=True)
+    assert told(watch) == [("a", 9), ("b", "gone")]
+    table.put(an_ad("b", N=2), now=0)
+    assert told(watch) == []
+    table.put(an_ad("b", N=4), now=0)
+    assert told(watch) == [("b", 4)]
+    table.put(an_ad("b", N=3), now=0)
+    assert told(watch) == [("b", "gone")]
+
+
+def test_of_many_ads_that_are_gone_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pool.ads.table.GONE_MAX", 2)
+    table = AdStore()
+    for name in "abcd":
+        table.put(an_ad(name), now=0)
+    since = table.at
+    for name in "abc":
+        assert table.remembers(since)
+        table.remove("Machine", name)
+    assert [table.remembers(at) for at in (since, since + 1, table.at, table.at + 1)] == [False, True, True, False]
