@@ -21,6 +21,7 @@ JOB_BYTES_MAX: Final = 4 << 20
 DAEMON_BYTES_MAX: Final = 1 << 20
 _EACH: Final = 9
 """Bytes of a number, or of what a value is written with."""
+_FLAT: Final = frozenset({str, int, bool, float})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +68,10 @@ def daemon_limits(config: Config) -> AdLimits:
 
 def size_of(attrs: Attrs) -> int:
     """The bytes of an ad's own attributes, close enough."""
-    size = 0
-    for key, value in attrs.items():
-        kind = type(value)
-        size += len(key) + _EACH
-        if kind is str:
-            size += len(value)
-        elif kind is not int and kind is not bool and kind is not float:
-            size += _size_of(value)
+    values = attrs.values()
+    size = len(attrs) * _EACH + sum(map(len, attrs)) + sum([len(value) for value in values if type(value) is str])
+    if not _FLAT.issuperset(map(type, values)):
+        size += sum([_size_of(value) for value in values if type(value) not in _FLAT])
     return size
 
 

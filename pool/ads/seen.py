@@ -158,6 +158,7 @@ class SeenAds:
         self._ads[key] = _Seen(told.ad_type, told.name, ad)
         self._untold.discard(key)
         self._doubtful.discard(key)
+        # Kept in any case: what is asked of the ad later has to be true, though nobody is told.
         if different is not None and not different.removed and different.changed.attrs.keys() <= CLOCKS:
             return []
         return [AdNews(told.ad_type, told.name, ad, before)]
@@ -165,6 +166,8 @@ class SeenAds:
     def _sync(self, told: ToldDelta) -> list[AdNews]:
         self.synced = True
         self._generation, self._at = told.generation, told.at
+        # What a resumed watch does not tell of is as it was; what was doubtful before stays so, for it is the same
+        # collector.
         if not told.resumed:
             self._doubtful |= self._untold
         self._untold = set()

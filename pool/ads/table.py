@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from sys import intern
 from typing import Final, NamedTuple
 
 from pool.ads.limits import DAEMONS, AdLimits
@@ -136,6 +137,7 @@ class Watch:
         """Whether an ad that this watch has never told, and does not tell, may have been told by one before."""
         if not self._goes_on or key in self._refused:
             return False
+        # What is gone need not be remembered: it is told again only if it comes again, and then perhaps once more.
         if isinstance(now, StoredAd):
             self._refused.add(key)
         return True
@@ -206,6 +208,7 @@ class AdStore:
         if math.isnan(lifetime_s):  # at the head of the heap it would compare with nothing, and no ad would expire
             lifetime_s = self.lifetime_s
         self.at += 1
+        _share_texts(ad)
         stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size, version, self.at)
         self._ads.setdefault(key[0], {})[key] = stored
         self._expect(stored)
@@ -317,3 +320,12 @@ class AdStore:
             current = [(s.expires_at, next(self._numbers), key) for ads in self._ads.values() for key, s in ads.items()]
             heapq.heapify(current)
             self._expiries = current
+
+
+def _share_texts(ad: ClassAd) -> None:
+    """Keep each text once for all ads that have it: most texts of slots are those of other slots too."""
+    attrs = ad.attrs
+    # No key is new, so that the table may be changed while it is gone through.
+    for key, value in attrs.items():
+        if type(value) is str:
+            attrs[key] = intern(value)
