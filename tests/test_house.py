@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,13 @@ HEADER_LINES_LEAST = 3
 def source(path: Path) -> tuple[str, ast.Module]:
     text = path.read_text(encoding="utf-8")
     return text, ast.parse(text)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_forgotten() -> Iterator[None]:
+    """They are a million objects, which every later search for garbage would visit."""
+    yield
+    source.cache_clear()
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

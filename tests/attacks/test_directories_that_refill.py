@@ -62,4 +62,4 @@ def test_what_a_removed_job_has_in_the_spool_is_removed_though_its_user_refills_
         (spooled,) = (pool.directory / "spool").glob(f"{cluster}/0/cluster*")
         with refilled(spooled):
             pool.tool("condor_rm", str(cluster))
-            pool.until(lambda: not spooled.exists(), "the removal of the spooled files", deadline_s=20)
+            pool.until(lambda: not spooled.exists(), "the removal of the spooled files")

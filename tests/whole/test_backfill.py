@@ -116,7 +116,7 @@ def test_the_client_is_in_a_control_group_of_its_own(pool_and_home: tuple[RealPo
         found = [pid for pid in words(home / "clients") + words(home / "children") if lives(pid)]
         return len(found) == 2 and all("_backfill" in Path(f"/proc/{pid}/cgroup").read_text() for pid in found)
 
-    pool.until(grouped, "the client and its child in their group", deadline_s=20)
+    pool.until(grouped, "the client and its child in their group")
 
 
 def test_jobs_take_the_slots_from_the_client_and_give_them_back(pool_and_home: tuple[RealPool, Path]) -> None:

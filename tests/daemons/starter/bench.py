@@ -344,7 +344,7 @@ async def bench(*, agent: bool = False, start: bool = True, **settings: Any) -> 
         user = pwd.getpwnam(job_user())
         os.chown(root / "home", user.pw_uid, user.pw_gid)
         async with trio.open_nursery() as nursery:
-            zygote = Zygote(KINDS)
+            zygote = Zygote({kind: KINDS[kind] for kind in (("starter", "agent") if agent else ("starter",))})
             owner = trio.CancelScope()
 
             async def own(*, task_status: Any) -> None:

@@ -203,6 +203,13 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(text) for name, text in sources().items()}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_forgotten() -> Iterator[None]:
+    """They are a million objects, which every later search for garbage would visit."""
+    yield
+    trees.cache_clear()
+
+
 @cache
 def mentions() -> Counter[str]:
     """How often each word occurs: what nobody but its definition mentions does not run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -38,6 +39,13 @@ BUILT = frozenset(
     )
 )
 """Attributes whose names the code puts together."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_forgotten() -> Iterator[None]:
+    """As those who made them do."""
+    yield
+    trees.cache_clear()
 
 
 @cache
