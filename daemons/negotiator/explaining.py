@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -13,12 +15,15 @@ from pool.classad import ClassAd
 from pool.classad.eval.budget import Overruns, TooDear
 from pool.matching import CyclePlan, JobRequest, Offers, Snapshot
 from pool.matching.explain import Analysis, analyze
-from pool.matching.why import why_not
+from pool.matching.why import Given, Refused, sentence, why_not
 from protocol.messages.explaining import Explained, ExplainJob
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 
 SLOTS_FOR_COLUMNS = 64
+RECENT_S: Final = 60.0
+"""For how long it is told to whom slots were given."""
+GIVEN_MAX: Final = 10_000
 DEAR_MOST = 8
 """Evaluations that may cost much before a question is given up."""
 
@@ -34,7 +39,8 @@ class Explaining:
         objection: Callable[[JobRequest], str],
     ) -> None:
         self._start, self._offers, self._snapshot, self._objection = start, offers, snapshot, objection
-        self._refused: dict[tuple[str, int], str] = {}
+        self._refused: dict[tuple[str, str, int], str] = {}
+        self._given: deque[tuple[float, Given]] = deque(maxlen=GIVEN_MAX)
         self._turn = trio.Lock()
 
     def answers(self) -> list[Answer]:
@@ -43,21 +49,36 @@ class Explaining:
 
     def note(self, plan: CyclePlan) -> None:
         """A cycle is over: keep why it had nothing for whom."""
-        self._refused = {(one.request.submitter, one.request.autocluster): one.reason for one in plan.rejections}
+        self._refused = {_key(one.request): one.reason for one in plan.rejections}
+        for one in plan.matches:
+            if (slot := self._offers.ad(one.slot)) is not None:
+                self._given.append((trio.current_time(), Given(one.request.submitter, slot)))
+        self._forget()
+
+    def _forget(self) -> None:
+        while self._given and self._given[0][0] < trio.current_time() - RECENT_S:
+            self._given.popleft()
 
     async def explain(self, peer: Peer, request: ExplainJob) -> Explained:
         """Why the job gets no slot."""
         async with self._turn:
-            wanted = JobRequest("", request.submitter, request.autocluster, request.ad, 1)
-            refused = self._refused.get((request.submitter, request.autocluster))
+            wanted = JobRequest(request.schedd, request.submitter, request.autocluster, request.ad, 1)
+            reason = self._refused.get(_key(wanted))
+            self._forget()
+            refused = None if reason is None else Refused(reason, [given for _, given in self._given])
             find = partial(_explained, self._snapshot(wanted), wanted, self._offers.ads(), refused)
             analysis, reasons = await self._start.world.threads.run_sync(find)
             objection = self._objection(wanted)
-            return Explained(analysis=analysis, reasons=[f"{objection}."] if objection else reasons)
+            return Explained(analysis=analysis, reasons=[sentence(objection)] if objection else reasons)
+
+
+def _key(request: JobRequest) -> tuple[str, str, int]:
+    """Whose jobs these are: each schedd numbers the autoclusters by itself."""
+    return request.schedd, request.submitter, request.autocluster
 
 
 def _explained(
-    snapshot: Snapshot, request: JobRequest, ads: Sequence[ClassAd], refused: str | None
+    snapshot: Snapshot, request: JobRequest, ads: Sequence[ClassAd], refused: Refused | None
 ) -> tuple[Analysis, list[str]]:
     held = [ad for ad in ads if ad.eval_str("RemoteOwner") or ad.eval_str("RemoteUser")]
     overruns = Overruns(DEAR_MOST)

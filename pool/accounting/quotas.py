@@ -152,19 +152,23 @@ def bounded(
     group: Group,
     target: float,
     used: Mapping[str, float],
-) -> float:
+) -> tuple[float, Group]:
     """The target for what a group uses, where a group that accepts no surplus, itself or above it, bounds its subtree.
 
-    `used` is what is in use by the submitters of each group themselves.
+    And which group that is; the group itself when none above it does. `used` is what is in use by the submitters of
+    each group themselves.
     """
     more = max(0.0, target - used.get(group.name, 0.0))
     above: Group | None = group
+    by = group
     while above is not None:
         if not above.accepts_surplus:
             may = above.quota if above.is_static else quotas[above.name].subtree
-            more = min(more, max(0.0, may - used_below(tree, above, used)))
+            left = max(0.0, may - used_below(tree, above, used))
+            if left < more:
+                more, by = left, above
         above = tree.parent(above)
-    return used.get(group.name, 0.0) + more
+    return used.get(group.name, 0.0) + more, by
 
 
 def used_below(tree: GroupTree, group: Group, used: Mapping[str, float]) -> float:

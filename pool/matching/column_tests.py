@@ -89,6 +89,7 @@ class ColumnTests:
             empty = [a if MISSING in (a, b) else b for a, b in zip(now, whole, strict=True)]
             if any(type(a) is not type(b) or a != b for a, b in zip(now, empty, strict=True)):
                 stored[name.lower()] = empty
+        # Where nobody uses anything yet, drained slots are what they are: nothing is computed twice.
         if not stored:
             return self
         ads = _Drained(self._table.ads)

@@ -18,7 +18,7 @@ Source: HTCondor manual, "Configuration for Central Managers" (user priorities, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -61,23 +61,24 @@ class _Cycle:
         self.plan = CyclePlan()
 
     def run(self) -> CyclePlan:
-        for turn in self._turns():
+        turns = self._turns()
+        for turn in turns:
             self._serve(turn)
         for submitter in self._submitters:
+            if isinstance(turns, GroupTurns):
+                submitter.defer_all(turns.never_served(submitter))
             self.plan.rejections += [Rejected(one.request, one.request.count, one.why) for one in submitter.deferred]
             if submitter.deferred and submitter.name not in self.plan.out_of_time:
                 self.plan.at_limit.add(submitter.name)
+        self.plan.rounds = turns.rounds if isinstance(turns, GroupTurns) else 0
         self.plan.figures = CycleFigures(self._figures, self._submitters.figures)
         return self.plan
 
-    def _turns(self) -> Iterator[Turn]:
+    def _turns(self) -> Iterable[Turn]:
         settings = self._snapshot.settings
         if settings.groups:
-            turns = GroupTurns(self._submitters, settings, self._snapshot.pool_weight, self.plan.out_of_time)
-            yield from turns
-            self.plan.rounds = turns.rounds
-        else:
-            yield Turn(self._submitters.waiting())
+            return GroupTurns(self._submitters, settings, self._snapshot.pool_weight, self.plan.out_of_time)
+        return [Turn(self._submitters.waiting())]
 
     def _serve(self, turn: Turn) -> None:
         """Give the turn's submitters slots: first those below their floor, then all."""
@@ -226,6 +227,9 @@ class _Cycle:
             submitter.candidates.refuse()
         if self._families and (taking := self._make_room(submitter, turn)) is not None:
             return taking
+        if (refused is None or refused == Refusal()) and (used_up := turn.over()):
+            # Running jobs might have been moved aside although nothing is left to give, and none can be.
+            return Refusal(used_up, later=True)
         return refused or Refusal()
 
     def _propose(self, submitter: Submitter, index: int) -> Taking | None:

@@ -21,7 +21,7 @@ from pool.accounting.quotas import Quota, allocate, assign_quotas, bounded
 from pool.classad import ClassAd
 from pool.matching.snapshot import CycleSettings
 from pool.matching.submitters import Submitter, Submitters
-from pool.matching.turn import TOLERANCE, Turn
+from pool.matching.turn import TOLERANCE, Turn, used_up
 
 BEHIND_ALL: Final = 3.4028235e38
 """The place of a group whose GROUP_SORT_EXPR is no number (FLT_MAX, as in HTCondor)."""
@@ -91,9 +91,19 @@ class GroupTurns:
         """The group's turn; it has used `before` when the round began."""
         used = self._submitters.used()
         slots = min(target, before + max(0.0, target - before) * part)
+        bound = group
         if self._settings.quotas.strict:
-            slots = bounded(self._tree, self._quotas, group, slots, used)
-        return Turn(members, group, max(0.0, slots - used[group.name]), slots)
+            slots, bound = bounded(self._tree, self._quotas, group, slots, used)
+        why = (
+            ""
+            if bound is group
+            else used_up(bound, bound.quota if bound.is_static else self._quotas[bound.name].subtree)
+        )
+        return Turn(members, group, max(0.0, slots - used[group.name]), slots, why=why)
+
+    def never_served(self, submitter: Submitter) -> str:
+        """Why a submitter whose group was allocated nothing has had no turn."""
+        return used_up(submitter.group, self._quotas[submitter.group.name].own)
 
     def _members(self, group: Group) -> list[Submitter]:
         joins = group is self._tree.root and group.regroups

@@ -1,78 +1,132 @@
 """Why a job gets no slot, by the negotiation itself: it is asked about this one job alone.
 
-When the job would get a slot alone, but got none in the last cycle, others came before it; when it would get none,
-either a bound says so (a quota, a ceiling, a limit), or nothing is free that suits it, and then it is told why those
-who hold what suits it need not make way.
+When the job would get a slot alone, but got none in the last cycle, others came before it, and it is told who they are;
+when it would get none, either a bound says so (a quota, a ceiling, a limit), or nothing is free that suits it, and then
+it is told why those who hold what suits it need not make way.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pool.classad import ClassAd
 from pool.matching.bounds import NO_MATCH
 from pool.matching.candidates import Evaluate, evaluate_each
 from pool.matching.cycle import negotiate
+from pool.matching.offers import holder_of
 from pool.matching.preempt import Asker, judge
 from pool.matching.slot_tests import EachSlot, MakeTests
-from pool.matching.snapshot import JobRequest, Matched, Snapshot
+from pool.matching.snapshot import NEWCOMER, JobRequest, Matched, Snapshot
 from pool.matching.submitters import Submitters
 
 SHOWN = 3
 """Submitters that are named."""
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A slot that a cycle gave away, with its ad of before."""
+
+    submitter: str
+    slot: ClassAd
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why the last cycle had no slot for the job, and what cycles of the last minute gave to whom."""
+
+    reason: str
+    given: Sequence[Given] = ()
+
+
 def why_not(
     snapshot: Snapshot,
     request: JobRequest,
     held: Sequence[ClassAd],
-    refused: str | None,
+    refused: Refused | None,
     evaluate: Evaluate = evaluate_each,
     tests: MakeTests = EachSlot,
 ) -> list[str]:
-    """Sentences. `held` are the ads of the slots that somebody has, `refused` why the last cycle had none for it."""
+    """Sentences. `held` are the ads of the slots that somebody has, `refused` what the last cycle said of it."""
     plan = negotiate(replace(snapshot, requests=[request]), evaluate)
     if plan.matches:
-        return _would_match(snapshot, request, plan.matches[0], refused)
+        return _would_match(snapshot, request, plan.matches[0], refused, tests)
     reason = plan.rejections[0].reason if plan.rejections else NO_MATCH
     if reason != NO_MATCH:
-        return [f"{reason[0].upper()}{reason[1:]}."]
-    found = tests(held)
-    suiting = sorted(found.accepted(request.ad) & found.accepting(request.ad))
-    return _holders_stay(snapshot, request, [held[row] for row in suiting])
+        return [sentence(reason)]
+    stay = _holders_stay(snapshot, request, _suiting(held, request.ad, tests))
+    first = _came_first(snapshot, request, refused, tests) if refused is not None and refused.reason == NO_MATCH else ""
+    return [*stay, f"In the last minute other jobs came first{first}"] if first else stay
 
 
-def _would_match(snapshot: Snapshot, request: JobRequest, match: Matched, refused: str | None) -> list[str]:
+def sentence(reason: str) -> str:
+    """A reason as a sentence by itself."""
+    return f"{reason[0].upper()}{reason[1:]}."
+
+
+def _suiting(slots: Sequence[ClassAd], job: ClassAd, tests: MakeTests) -> list[ClassAd]:
+    """Those that would have the job, and the job them."""
+    found = tests(slots)
+    return [slots[row] for row in sorted(found.accepted(job) & found.accepting(job))]
+
+
+def _would_match(
+    snapshot: Snapshot, request: JobRequest, match: Matched, refused: Refused | None, tests: MakeTests
+) -> list[str]:
     if refused is None:
         return ["The last cycle did not see the job yet: it is only a matter of time until the next."]
-    ours = snapshot.standings.get(request.submitter)
-    if refused != NO_MATCH or ours is None:
-        return [f"In the last cycle it got none: {refused}. In the next one it should."]
-    before = [
-        (name, one)
-        for name, one in snapshot.standings.items()
-        if name != request.submitter
-        and (one.use or one.slots)
-        and one.priority * one.use <= ours.priority * (ours.use + 1)
-    ]
-    said = [f"{name} (effective priority {one.priority:g}, {one.slots} slots)" for name, one in before[:SHOWN]]
-    others = f", such as those of {', '.join(said)}" if said else ""
-    return [
-        f"{match.slot} suits it, but in the last cycle other jobs came first by priority and share{others};"
-        f" {request.submitter} has {ours.slots} slots at effective priority {ours.priority:g}."
-    ]
+    if refused.reason != NO_MATCH:
+        return [f"In the last cycle it got none: {refused.reason}. In the next one it should."]
+    first = _came_first(snapshot, request, refused, tests)
+    if first:
+        return [f"{match.slot} suits it, but in the last minute other jobs came first{first}"]
+    return [f"{match.slot} suits it, and is free since the last cycle: it is only a matter of time until the next."]
+
+
+def _came_first(snapshot: Snapshot, request: JobRequest, refused: Refused, tests: MakeTests) -> str:
+    """Who was given slots that suit the job, and how its submitter stands beside them; empty when nobody was."""
+    # A partitionable slot is given several times, and looked at once.
+    suiting = {id(slot) for slot in _suiting([one.slot for one in refused.given], request.ad, tests)}
+    counts = Counter(one.submitter for one in refused.given if id(one.slot) in suiting)
+    if not counts:
+        return ""
+    return f", by priority and share: {_named(counts, snapshot, 'to')}. {_stands(snapshot, request.submitter)}"
+
+
+def _named(counts: Counter[str], snapshot: Snapshot, to: str) -> str:
+    """How many slots are whose, most first."""
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    said = []
+    for name, count in ordered[:SHOWN]:
+        known = snapshot.standings.get(name)
+        priority = f" (effective priority {known.priority:g})" if known else ""
+        said.append(f"{_slots(count)} {to} {name}{priority}")
+    rest = sum(count for _, count in ordered[SHOWN:])
+    return ", ".join([*said, f"{_slots(rest)} {to} others"] if rest else said)
+
+
+def _stands(snapshot: Snapshot, submitter: str) -> str:
+    ours = snapshot.standings.get(submitter, NEWCOMER)
+    return f"{submitter} has {_slots(ours.slots)} at effective priority {ours.priority:g}; lower is better."
+
+
+def _slots(count: int) -> str:
+    return f"{count} slot{'' if count == 1 else 's'}"
 
 
 def _holders_stay(snapshot: Snapshot, request: JobRequest, suiting: Iterable[ClassAd]) -> list[str]:
-    """Why those who hold slots that suit the job need not make way."""
+    """Why those who hold slots that suit the job need not make way, and who they are."""
     asker = Asker(request.ad, request.submitter, Submitters(replace(snapshot, requests=[request])), snapshot.now)
-    policy, counts = snapshot.settings.order.preemption, Counter[str]()
+    policy, holders = snapshot.settings.order.preemption, dict[str, Counter[str]]()
     for slot in suiting:
         found = judge(slot, asker, policy)
-        counts[found if isinstance(found, str) else "the share of the submitter is used up"] += 1
-    return [
-        f"{count} slot{'' if count == 1 else 's'} in use would suit it, but nobody has to make way: {why}."
-        for why, count in counts.most_common()
+        why = found if isinstance(found, str) else f"{request.submitter} has the share that is due already"
+        holders.setdefault(why, Counter())[holder_of(slot)] += 1
+    said = [
+        f"{_slots(counts.total())} in use would suit it, but nobody has to make way: {why}."
+        f" In use are {_named(counts, snapshot, 'by')}."
+        for why, counts in sorted(holders.items(), key=lambda one: -one[1].total())
     ]
+    return [*said, _stands(snapshot, request.submitter)] if said else []

@@ -21,3 +21,5 @@ class ExplainJob(Request[Explained], tag="negotiator.explain_job"):
     ad: ClassAd
     submitter: str
     autocluster: int = -1
+    schedd: str = ""
+    """Whose number the autocluster is."""

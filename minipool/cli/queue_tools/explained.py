@@ -15,7 +15,9 @@ def ask(session: Session, job: ClassAd) -> Explained:
     """What it says; PoolError when none answers."""
     from protocol.messages.explaining import ExplainJob
 
-    request = ExplainJob(ad=job, submitter=submitter_of(job), autocluster=job.eval_int("AutoClusterId", -1))
+    schedd = job.eval_str("GlobalJobId", "").rpartition("#")[0].rpartition("#")[0]
+    autocluster = job.eval_int("AutoClusterId", -1)
+    request = ExplainJob(ad=job, submitter=submitter_of(job), autocluster=autocluster, schedd=schedd)
     with session.daemon("negotiator") as peer:
         return peer.call(request)
 

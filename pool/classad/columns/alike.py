@@ -48,6 +48,7 @@ class Place:
 
 def by_likeness(node: Node, place: Place) -> Operand:
     """The node's value for each row, or one for all; NoColumn when that cannot be told by what the rows store."""
+    # Names first: they are few, and tell how many rows differ in what this node can see.
     names = _read(node, place)
     if not names.isdisjoint(place.inside):
         raise NoColumn  # a circle: what is undefined in it depends on where it was entered
@@ -56,6 +57,7 @@ def by_likeness(node: Node, place: Place) -> Operand:
     budget = Brief()
     for row in first.tolist():
         budget.renew().depth = place.depth
+        # Each row has the same small budget: what is dear shall be counted by the scalar evaluator, row by row.
         value = _value(node, place, row, budget)
         if type(value) not in PLAIN:
             raise NoColumn
@@ -143,6 +145,7 @@ def _groups(columns: list[AttributeColumn], place: Place) -> tuple[Array, Array]
     for column in columns:
         for one in told_apart(column, len(place.table)):
             part = one if place.rows is None else one[place.rows]
+            # Numbers from 0 on after each column, so that the product below stays small.
             _, kind = np.unique(part, return_inverse=True)
             _, code = np.unique(code * (int(kind.max()) + 1) + kind, return_inverse=True)
     _, first = np.unique(code, return_index=True)

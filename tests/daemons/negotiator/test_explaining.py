@@ -15,10 +15,10 @@ from tests.daemons.one_host import OneHost
 Clock = trio.testing.MockClock
 
 
-async def ask(host: OneHost, submitter: str = "alice@pool.test", **job: object) -> Explained:
+async def ask(host: OneHost, submitter: str = "alice@pool.test", schedd: str = "ap1", **job: object) -> Explained:
     ad = ClassAd({"Requirements": True, "RequestCpus": 1, **job})
     async with host.connected("negotiator") as peer:
-        return await peer.call(ExplainJob(ad=ad, submitter=submitter, autocluster=1))
+        return await peer.call(ExplainJob(ad=ad, submitter=submitter, autocluster=1, schedd=schedd))
 
 
 @pytest.mark.parametrize("slots", [3, 70])
@@ -40,3 +40,17 @@ async def test_a_job_that_no_cycle_has_seen_only_has_to_wait_for_one(tmp_path: P
         await publish(host, a_slot("slot1@ep1"))
         said = await ask(host)
         assert said.reasons == ["The last cycle did not see the job yet: it is only a matter of time until the next."]
+
+
+async def test_schedds_that_number_a_users_jobs_alike_are_told_apart(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_pool(tmp_path, LICENSE_LIMIT="0") as host, a_schedd(host, "ap1") as schedd:
+        await publish(host, a_slot("slot1@ep1"))
+        while (await ask(host)).analysis.slots < 1:
+            await trio.sleep(0.1)
+        await schedd.announce(wants(ConcurrencyLimits="license"))
+        await schedd.until_rejected()
+        assert (await ask(host, schedd="ap1")).reasons == [
+            "In the last cycle it got none: concurrency limit license reached: 0 of 0 are in use."
+            " In the next one it should."
+        ]
+        assert "did not see the job yet" in (await ask(host, schedd="ap2")).reasons[0]

@@ -124,8 +124,9 @@ def test_a_subtree_that_is_full_bounds_a_group_in_it() -> None:
     quotas = assign_quotas(PHYSICS, 30, SCALED)
     hep = PHYSICS.named("group_physics.hep")
     assert hep is not None
-    assert bounded(PHYSICS, quotas, hep, 20, {"group_physics.hep": 3, "group_physics.lep": 12}) == 8
-    assert bounded(PHYSICS, quotas, hep, 20, {}) == 20
+    target, by = bounded(PHYSICS, quotas, hep, 20, {"group_physics.hep": 3, "group_physics.lep": 12})
+    assert (target, by.name) == (8, "group_physics")
+    assert bounded(PHYSICS, quotas, hep, 20, {}) == (20, hep)
 
 
 @given(

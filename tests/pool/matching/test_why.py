@@ -9,7 +9,7 @@ from pool.classad import ClassAd, expr
 from pool.matching import CycleSettings, JobRequest, Offer, PreemptionPolicy, RankOrder, Snapshot, Standing
 from pool.matching.column_tests import ColumnTests
 from pool.matching.explain import analyze
-from pool.matching.why import why_not
+from pool.matching.why import Given, Refused, why_not
 from tests.pool.matching.test_explain import a_job, a_slot
 
 
@@ -23,7 +23,7 @@ HELD = {"State": "Claimed", "RemoteOwner": "bob@pool.test", "RemoteUser": "bob@p
 def why(
     slot: ClassAd,
     *,
-    refused: str | None = None,
+    refused: Refused | None = None,
     order: RankOrder | None = None,
     standings: dict[str, Standing] | None = None,
     limits: LimitTable | None = None,
@@ -46,9 +46,21 @@ def test_what_suits_and_was_not_in_a_cycle_yet_only_takes_time() -> None:
 
 
 def test_when_others_came_first_they_are_named_with_their_priorities() -> None:
-    said = why(a_static_slot(), refused="no match found", standings=ALICE_AND_BOB)
-    assert "other jobs came first by priority and share, such as those of bob@pool.test" in said
-    assert "alice@pool.test has 1 slots at effective priority 100" in said
+    names = ["bob@pool.test", "alice@pool.test", "bob@pool.test"]
+    given = [Given(name, a_static_slot()) for name in names]
+    too_small = Given("carol@pool.test", a_static_slot(Requirements=False))
+    refused = Refused("no match found", [*given, too_small])
+    assert why(a_static_slot(), refused=refused, standings=ALICE_AND_BOB) == (
+        "slot1@ep1 suits it, but in the last minute other jobs came first, by priority and share:"
+        " 2 slots to bob@pool.test (effective priority 500), 1 slot to alice@pool.test (effective priority 100)."
+        " alice@pool.test has 1 slot at effective priority 100; lower is better."
+    )
+
+
+def test_a_slot_that_has_become_free_since_only_takes_time() -> None:
+    assert "is free since the last cycle: it is only a matter of time" in why(
+        a_static_slot(), refused=Refused("no match found"), standings=ALICE_AND_BOB
+    )
 
 
 def test_a_limit_that_is_reached_is_named_with_its_use() -> None:
@@ -83,7 +95,8 @@ def test_why_those_who_hold_what_suits_need_not_make_way(
 def test_requirements_of_preemption_that_do_not_hold_are_told() -> None:
     order = RankOrder(preemption=PreemptionPolicy(requirements=expr("RemoteUserPrio > 900")))
     said = why(a_static_slot(**HELD, Rank=0.0), order=order, standings=ALICE_AND_BOB)
-    assert said.endswith("PREEMPTION_REQUIREMENTS does not hold.")
+    assert "nobody has to make way: PREEMPTION_REQUIREMENTS does not hold." in said
+    assert "In use are 1 slot by bob@pool.test (effective priority 500)." in said
 
 
 @pytest.mark.parametrize("extra", ["", "(Memory > 99999999) && ", "(TARGET.Cpus * 2 > 5 || TARGET.Memory < 100) && "])
