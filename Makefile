@@ -60,6 +60,7 @@ format: dev ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 bench: dev ## every figure of docs/performance.md, as JSON
+	$(BIN)/python -m compileall -q pool protocol daemons minipool # what each run compiles anew takes 10 MB more memory
 	$(BIN)/python -m benchmarks $(ARGS)
 
 profile: dev ## where the daemons' CPU goes while short jobs run; ARGS: [--jobs N] [DAEMON...]

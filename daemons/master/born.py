@@ -19,6 +19,7 @@ from daemons.starter import rehearsal
 DAEMONS: Final = ("collector", "negotiator", "schedd", "startd")
 
 LATE: Final = (
+    "daemons.starter.born",
     "daemons.schedd.execution.local_job",
     "pool.classad.eval.compile",
     "pool.classad.eval.references",
