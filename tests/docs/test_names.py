@@ -35,7 +35,7 @@ OTHERS = frozenset(
         ),  # parts of knobs' names
         *("EVICT_CLAIM", "FETCH_WORK", "JOB_EXIT", "PREPARE_JOB", "PREPARE_JOB_BEFORE_TRANSFER", "REPLY_FETCH"),
         *("UPDATE_JOB_INFO", "JOB_GONE", "CPU_TIME", "JOB_DESCRIPTION", "JOB_ID"),
-        *("QUEUE_PROCS", "QUEUE_SIZE", "RUNNING_JOBS", "PLAY_WITH", "BOINC_HOME"),  # names in examples
+        *("QUEUE_PROCS", "QUEUE_SIZE", "RUNNING_JOBS", "WHAT_IF_JOBS", "PLAY_WITH", "BOINC_HOME"),  # names in examples
         *("DEFAULT_NUM_EXTRA_CHECKPOINTS", "LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT"),  # HTCondor's, in its sources alone
     )
 )
