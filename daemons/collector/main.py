@@ -1,4 +1,4 @@
-"""The collector: every ad of the pool, each for its lifetime. Nothing is kept on disk: whoever lives says so again.
+"""The collector: every ad of the pool, each for its lifetime. Whoever lives says so again when it restarts.
 
 Who may publish what goes by the ad's type (`protocol.security.needs.ADS`), and a host of the pool speaks of itself
 alone: the ads that it publishes, replaces or takes back name the host of its certificate. The central manager's hosts,
@@ -19,13 +19,14 @@ import trio
 
 from daemons.base.pace import Pace
 from daemons.base.sync import Signal, first_of
+from daemons.collector.persistent import PersistentAds, is_offline
 from daemons.collector.watches import Watches
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.absent import AbsentAds
 from pool.ads.limits import asked_for, daemon_limits
-from pool.ads.table import ANY, AdStore, StoredAd, key_of
+from pool.ads.table import ANY, AdStore, Key, StoredAd, key_of
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
 from pool.classad.eval.delta import Delta, changed_by
@@ -50,6 +51,7 @@ from protocol.wire.ad_table import pack_chosen
 from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
+OFFLINE_TYPE: Final = "machine"
 TABLE_ROWS_MAX: Final = 256
 TABLE_CELLS_MAX: Final = 32_768
 
@@ -64,10 +66,12 @@ class Collector:
         self._table = AdStore(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
         self._absent = AbsentAds()
         self._watches = Watches(start, self._table)
+        self._persistent = PersistentAds(start, self._to_keep)
         self._updates = 0
         self._queries = 0
         self._expiry_moved = Signal()
         self.reconfigured()
+        self._load()
 
     def reconfigured(self) -> None:
         """New ads live as long as the new configuration says."""
@@ -75,6 +79,21 @@ class Collector:
         self._table.limits = limits = daemon_limits(self._start.config)
         requirements = self._start.config.expr("ABSENT_REQUIREMENTS")
         self._absent.configure(requirements, self._start.config.seconds("ABSENT_EXPIRE_ADS_AFTER"), limits)
+
+    def _load(self) -> None:
+        """Have the ads again that outlast a collector."""
+        for kept in self._persistent.load():
+            ads = self._absent if kept.ad.eval_bool("Absent") is True else self._table
+            try:
+                ads.put(kept.ad, now=kept.heard_at, sender=kept.sender)
+            except PoolError as error:
+                self._start.log.always(f"An ad of before is not kept: {error}")
+
+    def _to_keep(self, key: Key) -> StoredAd | None:
+        """The ad of this place that has to outlast this process."""
+        stored = self._get(*key)
+        lasts = stored is not None and (stored.ad.eval_bool("Absent") is True or is_offline(stored.ad))
+        return stored if lasts else None
 
     # ---- requests
 
@@ -150,10 +169,14 @@ class Collector:
         ad["LastHeardFrom"] = int(now)
         ad["AuthenticatedIdentity"] = peer.identity
         ad["AuthenticationMethod"] = peer.method
+        offline = ad_type.lower() == OFFLINE_TYPE and is_offline(ad)
+        if offline and "ClassAdLifetime" not in ad:
+            ad["ClassAdLifetime"] = int(self._start.config.seconds("OFFLINE_EXPIRE_ADS_AFTER"))
         earliest = self._table.next_expiry()
         sender, version = _sender(peer, ad), update.version
         stored = self._table.put(ad, update.private, now=now, sender=sender, version=version)
         self._absent.remove(ad_type, name)
+        self._persistent.note(stored.key, stays=offline)
         self._updates += 1
         if before is None:
             self._start.log.full("New ad.", type=ad_type, name=name, sender=peer.identity)
@@ -183,6 +206,7 @@ class Collector:
             return False
         self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
         there, absent = (ads.remove(stored.ad_type, stored.name) for ads in (self._table, self._absent))
+        self._persistent.note(stored.key, stays=False)
         return (there or absent) is not None
 
     def _get(self, ad_type: str, name: str) -> StoredAd | None:
@@ -227,16 +251,21 @@ class Collector:
         while True:
             moved = self._expiry_moved.next()
             for stored in self._table.expire(wall()):
-                self._absent.take(stored, now=wall())
+                self._persistent.note(stored.key, stays=self._absent.take(stored, now=wall()))
                 said_s = round(wall() - stored.heard_at)
                 self._start.log.always("Ad is absent.", type=stored.ad_type, name=stored.name, silent_s=said_s)
             for stored in self._absent.expire(wall()):
+                self._persistent.note(stored.key, stays=False)
                 self._start.log.always("Absent machine is forgotten.", name=stored.name)
             due = min(
                 (at for at in (self._table.next_expiry(), self._absent.next_expiry()) if at is not None), default=None
             )
             # The wall clock may be set: never a wait of no time at all, which would be a loop.
             await first_of(moved, timeout_s=math.inf if due is None else max(0.01, due - wall()))
+
+    async def persist(self) -> None:
+        """Keep on disk what has to be there."""
+        await self._persistent.run()
 
     def ad(self) -> ClassAd:
         """The collector's own ad."""
@@ -270,6 +299,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         await nursery.start(start.serve)
         tasks = Tasks(nursery, start.log)
         tasks.keep(collector.expire)
+        tasks.keep(collector.persist)
         tasks.keep(start.adverts.run)
         task_status.started()
         await start.stopping()

@@ -98,6 +98,9 @@ class SlotWatch:
         if gone or ad is None:
             self._changed()
             return
+        if ad.eval_bool("Offline") is True:  # it sleeps, or is expected no sooner than somebody wakes it
+            self._forget(delta.name)
+            return
         private = delta.private
         if delta.change is AdChange.CHANGE:
             private = private or self._private.get(delta.name)

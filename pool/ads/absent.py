@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pool.ads.limits import AdLimits
 from pool.ads.table import ANY, AdStore, StoredAd
 from pool.base.errors import UserError
-from pool.classad import Expr
+from pool.classad import ClassAd, Expr
 from pool.classad.values.truth import is_true
 
 _TYPE = "machine"
@@ -45,10 +45,14 @@ class AbsentAds:
         ad["ClassAdLifetime"] = int(self.keep_s) or _FOR_EVER_S
         ad["LastHeardFrom"] = ad["MyCurrentTime"] = int(now)
         try:
-            self._store.put(ad, now=now, sender=gone.sender)
+            self.put(ad, now=now, sender=gone.sender)
         except UserError:
             return False  # its sender has no room for more
         return True
+
+    def put(self, ad: ClassAd, *, now: float, sender: str) -> None:
+        """Have the ad of a machine that became absent at this time; UserError where it cannot be kept."""
+        self._store.put(ad, now=now, sender=sender)
 
     def get(self, ad_type: str, name: str) -> StoredAd | None:
         """One ad."""

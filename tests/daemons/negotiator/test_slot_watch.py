@@ -151,3 +151,12 @@ async def test_a_change_of_a_slot_that_was_never_told_of_begins_the_watch_anew(
         await slots.until(lambda: collector.watches == 3 and "Memory" in slots.ad())
         assert slots.offers.ad("slot2@n") is None
         assert "it tells of a change of slot2@n" in (host.directory / "log" / "CollectorLog").read_text()
+
+
+async def test_a_machine_that_is_offline_offers_nothing_until_it_is_not(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with one_host(tmp_path) as host, watched(host, collector := TellingCollector()) as slots:
+        collector.tell(change(Offline=True))
+        await slots.until(lambda: slots.offers.ad(NAME) is None)
+        collector.tell(change("Offline", claim_id="second"))
+        await slots.until(lambda: slots.offers.ad(NAME) is not None)
+        assert (slots.ad()["Cpus"], slots.claim_ids()) == (1, ("second",))

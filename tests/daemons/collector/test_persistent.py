@@ -1,0 +1,92 @@
+"""Ads of absent and of offline machines outlast a collector that is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from daemons.collector.persistent import AdFile
+from pool.base.errors import PoolError
+from pool.classad import ClassAd, expr
+from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
+from tests.daemons.one_host import OneHost, one_host
+
+Clock = trio.testing.MockClock
+
+
+def a_machine(name: str, **attributes: object) -> AdUpdate:
+    return AdUpdate(ad=ClassAd({"MyType": "Machine", "Name": name, "Machine": "n", **attributes}))
+
+
+async def publish(host: OneHost, *updates: AdUpdate) -> None:
+    async with host.connected("collector") as peer:
+        await peer.call(UpdateAds(updates=list(updates)))
+
+
+async def restart(host: OneHost) -> None:
+    await trio.sleep(1)
+    await host.kill("collector")
+    await host.start("collector")
+
+
+async def names(host: OneHost, constraint: str | None = None) -> list[str]:
+    return sorted(ad.eval_str("Name", "") for ad in await host.query("Machine", constraint))
+
+
+@pytest.mark.parametrize("knob", ["COLLECTOR_PERSISTENT_AD_LOG", "OFFLINE_LOG"])
+async def test_absent_machines_are_known_after_a_restart_for_the_rest_of_their_time(
+    tmp_path: Path, autojump_clock: Clock, knob: str
+) -> None:
+    overrides = {
+        "ABSENT_REQUIREMENTS": 'Name != "c@n"', "ABSENT_EXPIRE_ADS_AFTER": "5000", knob: str(tmp_path / "ads"),
+    }  # fmt: skip
+    async with one_host(tmp_path, overrides=overrides) as host:
+        await host.start("collector")
+        start = expr("TARGET.Memory > 1 && Cpus > 2")
+        await publish(host, a_machine("a@n", Start=start), a_machine("b@n"), a_machine("c@n"))
+        await trio.sleep(1000)
+        await restart(host)
+        assert (await names(host), await names(host, "Absent")) == ([], ["a@n", "b@n"])
+        (ad,) = await host.query("Machine", 'Absent && Name == "a@n"')
+        assert ad["Start"] == start
+        await publish(host, a_machine("a@n"))
+        await restart(host)
+        assert await names(host, "Absent") == ["b@n"], "a was heard of"
+        await trio.sleep(4800)
+        await restart(host)
+        assert await names(host, "Absent") == ["b@n"]
+        await trio.sleep(200)
+        await restart(host)
+        assert await names(host, "Absent") == []
+
+
+async def test_offline_machines_are_known_after_a_restart_until_they_are_not_offline_or_taken_back(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    overrides = {"OFFLINE_EXPIRE_ADS_AFTER": "9000", "COLLECTOR_PERSISTENT_AD_LOG": str(tmp_path / "ads")}
+    async with one_host(tmp_path, overrides=overrides) as host:
+        await host.start("collector")
+        sleeping = [a_machine(f"{name}@n", Offline=True) for name in "abc"]
+        await publish(host, *sleeping, a_machine("d@n", Offline=True, ClassAdLifetime=2000), a_machine("e@n"))
+        await trio.sleep(1000)
+        assert await names(host) == ["a@n", "b@n", "c@n", "d@n"], "they live longer than others"
+        await restart(host)
+        assert await names(host) == ["a@n", "b@n", "c@n", "d@n"]
+        await publish(host, a_machine("a@n", Offline=False))
+        async with host.connected("collector") as peer:
+            await peer.call(InvalidateAds(ad_type="Machine", names=["b@n"]))
+        await restart(host)
+        assert await names(host) == ["c@n", "d@n"]
+        await trio.sleep(1100)
+        assert await names(host) == ["c@n"]
+        await trio.sleep(8000)
+        await restart(host)
+        assert await names(host) == []
+
+
+def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ads").write_text("not a database, and long enough to be seen as none" * 20)
+    with pytest.raises(PoolError, match=r"the ads in .*/ads cannot be read: file is not a database"):
+        AdFile(tmp_path / "ads")
