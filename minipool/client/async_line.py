@@ -91,28 +91,28 @@ class AsyncLine:
         match step:
             case steps.Now():
                 return trio.current_time()
-            case steps.Sleep(seconds):
+            case steps.Sleep(seconds=seconds):
                 await trio.sleep(seconds)
                 return None
-            case steps.Do(function):
+            case steps.Do(function=function):
                 return await trio.to_thread.run_sync(function)
-            case steps.Connect(patience):
+            case steps.Connect(patience=patience):
                 return await within(patience, self.open)
-            case steps.Call(asked, timeout):
+            case steps.Call(request=asked, timeout=timeout):
                 return await (await self.open()).call(asked, timeout=timeout)
-            case steps.All(request, patience):
+            case steps.All(request=request, patience=patience):
                 peer = await self.open()
                 return await within(patience, lambda: _all_items(peer, request))
-            case steps.AllOfCollector(request, patience):
+            case steps.AllOfCollector(request=request, patience=patience):
                 return await within(patience, lambda: self._all_of_collector(request))
             # A stream that was begun before is given back first: only one is followed at a time.
-            case steps.Begin(request):
+            case steps.Begin(request=request):
                 await begun.aclose()
                 return await begun.enter_async_context((await self.open()).stream(request))
-            case steps.BeginOfCollector(request, patience):
+            case steps.BeginOfCollector(request=request, patience=patience):
                 await begun.aclose()
                 return await within(patience, lambda: self._of_collector(request, begun))
-            case steps.Next(items, patience):
+            case steps.Next(items=items, patience=patience):
                 return await within(patience, lambda: anext(items, steps.END))
             case steps.Tell():
                 raise AssertionError("nobody listens")

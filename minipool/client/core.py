@@ -12,7 +12,7 @@ Source: docs/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minipool.client.model import (
@@ -40,13 +40,13 @@ from minipool.client.steps import (
     Tell,
     call,
     changes,
-    changes_of_ads,
     do,
     items,
     left,
     patience_of,
 )
 from minipool.client.tracking import AwaitedJobs, Following
+from minipool.client.watching import changes_of_ads
 from pool.ads.seen import AdNews, SeenAds
 from pool.base.ids import JobId
 from pool.classad import ClassAd
@@ -148,7 +148,7 @@ class PoolCore:
     ) -> Steps[list[ClassAd]]:
         """Ads that the collector has: Machine (slots), Scheduler, Submitter, DaemonMaster, Negotiator, Any."""
         request = QueryAds(ad_type=ad_type, constraint=constraint, projection=list(projection))
-        batches: list[AdBatch] = yield AllOfCollector(request, (yield from patience_of(timeout)))
+        batches: list[AdBatch] = yield AllOfCollector(request=request, patience=(yield from patience_of(timeout)))
         return [ad for batch in batches for ad in ads_of(batch)]
 
     def watch_ads(
@@ -168,7 +168,7 @@ class PoolCore:
         """
         patience = yield from patience_of(timeout)
         seen = SeenAds() if seen is None else seen
-        yield from watched_ads(ad_type, constraint, projection, seen, patience, lambda news: map(Tell, news))
+        yield from watched_ads(ad_type, constraint, projection, seen, patience, _told)
 
     def watch(
         self,
@@ -220,7 +220,7 @@ class PoolCore:
             ended = yield from self.history(missing, timeout=(yield from left(patience)))
             waiting.settle(making, queued, ended)
             if waiting.missing:
-                yield Sleep(patience.rest((yield Now()), MADE_LATER_S))
+                yield Sleep(seconds=patience.rest((yield Now()), MADE_LATER_S))
 
     def act(
         self,
@@ -381,11 +381,16 @@ def watched_ads(
     return changes_of_ads(request, seen, patience, take)
 
 
+def _told(values: Iterable[object]) -> Iterator[Tell]:
+    """Each to whoever iterates."""
+    return (Tell(value=value) for value in values)
+
+
 def _watch(select: Selection | None, forever: bool, timeout: float | None) -> Steps[None]:
     if select is None:
         return
     patience = yield from patience_of(timeout)
-    yield from follow(select, patience, lambda states, complete: map(Tell, states), forever=forever)
+    yield from follow(select, patience, lambda states, complete: _told(states), forever=forever)
 
 
 def _ads(request: StreamRequest[AdBatch], timeout: float | None) -> Steps[list[ClassAd]]:

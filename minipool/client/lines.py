@@ -105,24 +105,24 @@ class Lines:
         match step:
             case steps.Now():
                 return time.monotonic()
-            case steps.Sleep(seconds):
+            case steps.Sleep(seconds=seconds):
                 time.sleep(seconds)
                 return None
-            case steps.Do(function):
+            case steps.Do(function=function):
                 return function()
-            case steps.Connect(patience):
+            case steps.Connect(patience=patience):
                 return self._peer(patience.connecting(time.monotonic()))
-            case steps.Call(request, timeout):
+            case steps.Call(request=request, timeout=timeout):
                 return self._peer().call(request, timeout=timeout)
-            case steps.All(request, patience):
+            case steps.All(request=request, patience=patience):
                 return list(self._peer().stream(request, deadline=patience.deadline))
-            case steps.AllOfCollector(request, patience):
+            case steps.AllOfCollector(request=request, patience=patience):
                 return self._all_of_collector(request, patience)
-            case steps.Begin(request, patience):
+            case steps.Begin(request=request, patience=patience):
                 return self._peer().stream(request, deadline=patience.deadline)
-            case steps.BeginOfCollector(request, patience):
+            case steps.BeginOfCollector(request=request, patience=patience):
                 return self._of_collector(request, patience)
-            case steps.Next(items):
+            case steps.Next(items=items):
                 return next(items, steps.END)
             case steps.Tell():
                 raise AssertionError("nobody listens")

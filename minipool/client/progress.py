@@ -105,7 +105,7 @@ def follow(session: Session, select: Selection, *, name: str | None = None) -> G
 
     def take(states: Sequence[JobState], complete: bool) -> Iterable[Tell]:
         progress.take(states, synced=complete)
-        return (Tell(progress),) if complete else ()
+        return (Tell(value=progress),) if complete else ()
 
     lines = Lines(session, name)
     try:

@@ -9,86 +9,84 @@ A shell performs the steps over trio (`async_line.py`) or a blocking socket (`li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from minipool.client.patience import Attempts
-from pool.ads.seen import AdNews, DoesNotFit, SeenAds
 from pool.base.errors import PeerError, PoolError
-from protocol.messages.collector import WatchAds
 from protocol.rpc.remote import ConnectionLost
-from protocol.wire.message import Request, StreamRequest
+from protocol.wire.message import Record, Request, StreamRequest
 
 T = TypeVar("T")
 R = TypeVar("R")
 item_T = TypeVar("item_T")
 
 
-class Now(NamedTuple):
+class Now(Record):
     """The time of the shell's clock."""
 
 
-class Sleep(NamedTuple):
+class Sleep(Record):
     """Let so many seconds pass."""
 
     seconds: float
 
 
-class Do(NamedTuple):
+class Do(Record):
     """The result of a function that may block."""
 
     function: Callable[[], Any]
 
 
-class Connect(NamedTuple):
+class Connect(Record):
     """Have a connection to the schedd that works. PeerError when nobody answers."""
 
     patience: Attempts
 
 
-class Call(NamedTuple):
+class Call(Record):
     """The answer to a request, over the connection that is there."""
 
     request: Request[Any]
     timeout: float | None
 
 
-class All(NamedTuple):
+class All(Record):
     """All items of an answer, over the connection that is there."""
 
     request: StreamRequest[Any]
     patience: Attempts
 
 
-class AllOfCollector(NamedTuple):
+class AllOfCollector(Record):
     """All items of the collector's answer, over a connection of its own."""
 
     request: StreamRequest[Any]
     patience: Attempts
 
 
-class Begin(NamedTuple):
+class Begin(Record):
     """Begin an answer whose items `Next` takes, over the connection that is there; the one before has ended."""
 
     request: StreamRequest[Any]
     patience: Attempts
 
 
-class BeginOfCollector(NamedTuple):
+class BeginOfCollector(Record):
     """Begin an answer of the collector's, over a connection of its own; the one before has ended."""
 
     request: StreamRequest[Any]
     patience: Attempts
 
 
-class Next(NamedTuple):
+class Next(Record):
     """The next item of an answer that was begun; END after the last."""
 
     items: Any
     patience: Attempts
 
 
-class Tell(NamedTuple):
+class Tell(Record):
     """Hand a value to whoever iterates."""
 
     value: Any
@@ -146,7 +144,7 @@ def patience_of(timeout: float | None) -> Steps[Attempts]:
 
 def do(function: Callable[[], T]) -> Steps[T]:
     """The result of a function that may block."""
-    result: T = yield Do(function)
+    result: T = yield Do(function=function)
     return result
 
 
@@ -154,7 +152,7 @@ def call(request: Request[R], timeout: float | None) -> Steps[R]:
     """The schedd's answer. ConnectionLost when it is not known whether the request had its effect."""
     patience = yield from patience_of(timeout)
     yield from _reach(patience)
-    answer: R = yield Call(request, (yield from left(patience)))
+    answer: R = yield Call(request=request, timeout=(yield from left(patience)))
     return answer
 
 
@@ -164,10 +162,10 @@ def items(request: StreamRequest[item_T], timeout: float | None) -> Steps[list[i
     while True:
         yield from _reach(patience)
         try:
-            answer: list[item_T] = yield All(request, patience)
+            answer: list[item_T] = yield All(request=request, patience=patience)
             return answer
         except ConnectionLost as error:
-            yield from _pause(patience, error)
+            yield from pause(patience, error)
 
 
 def changes(
@@ -177,12 +175,12 @@ def changes(
     while True:
         yield from _reach(patience)
         try:
-            came = yield Begin(request, patience)
+            came = yield Begin(request=request, patience=patience)
             item = None
             while item is not END:
                 if (yield from take(item)):
                     return
-                item = yield Next(came, patience)
+                item = yield Next(items=came, patience=patience)
                 # Any word of the schedd's starts its time anew. The end of the answer is none: a schedd that ends each
                 # at once would be asked for ever.
                 if item is not END:
@@ -190,51 +188,22 @@ def changes(
             error = ConnectionLost("the schedd has ended its answer")
         except ConnectionLost as lost:
             error = lost
-        yield from _pause(patience, error)
-
-
-def changes_of_ads(
-    request: Callable[[], WatchAds], seen: SeenAds, patience: Attempts, take: Callable[[list[AdNews]], Iterable[Step]]
-) -> Steps[None]:
-    """`take` the news of what the collector tells, also where it is none, without end.
-
-    `request` is asked anew for each connection. `seen` is told first, so whoever gets the news finds it there.
-    """
-    while True:
-        try:
-            came = yield BeginOfCollector(request(), patience)
-        except PoolClosed:
-            raise
-        except PeerError as refused:
-            error = refused
-        else:
-            error = yield from _hear(came, patience, lambda told: take(seen.take(told)))
-        yield from _pause(patience, error)
-
-
-def _hear(came: object, patience: Attempts, take: Callable[[Any], Iterable[Step]]) -> Steps[PeerError]:
-    """`take` what comes until the connection is lost; how it was."""
-    try:
-        while (told := (yield Next(came, patience))) is not END:
-            patience.heard()
-            yield from take(told)
-    except (ConnectionLost, DoesNotFit) as error:
-        return error
-    return ConnectionLost("the collector has ended its answer")
+        yield from pause(patience, error)
 
 
 def _reach(patience: Attempts) -> Steps[None]:
     """Connect; a schedd that is gone is looked for as long as `patience` lasts."""
     while True:
         try:
-            yield Connect(patience)
+            yield Connect(patience=patience)
             return
         # The program itself has closed the pool: to look for the schedd again would go on for minutes.
         except PoolClosed:
             raise
         except PeerError as error:
-            yield from _pause(patience, error)
+            yield from pause(patience, error)
 
 
-def _pause(patience: Attempts, error: PeerError) -> Steps[None]:
-    yield Sleep(patience.pause((yield Now()), error))
+def pause(patience: Attempts, error: PeerError) -> Steps[None]:
+    """Wait before the next attempt; raises the error where there is none."""
+    yield Sleep(seconds=patience.pause((yield Now()), error))

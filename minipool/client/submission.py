@@ -7,15 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from minipool.client.session import Session
 from minipool.client.steps import Call, Connect, Now, Run, Steps, call
 from pool.base.errors import SubmitError
 from pool.classad import ClassAd
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
-from protocol.messages.schedd import ReserveCluster, SubmitJobs
+from protocol.messages.submit import ReserveCluster, SubmitJobs
 from protocol.wire.ad_table import pack_alike
+from protocol.wire.message import Record
 
 if TYPE_CHECKING:
     from protocol.rpc.blocking import BlockingPeer
@@ -113,7 +114,7 @@ def request(
     )
 
 
-class Queued(NamedTuple):
+class Queued(Record):
     """What became of a plan: `plan` as it is with the cluster's id, and what is odd about it. No item, no job."""
 
     plan: SubmitPlan
@@ -133,13 +134,14 @@ def queue(
     """Queue the plan's jobs; nothing is asked of the schedd for a plan without jobs. See `request` for the rest."""
     cluster = None
     if not plan.count:
-        return Queued(plan, 0, 0, [*plan.warnings, *plan.unused()])
+        return Queued(plan=plan, cluster=0, jobs=0, warnings=[*plan.warnings, *plan.unused()])
     # Costs a call, so only where an ad mentions the id, as in `output = out.$(Cluster)`.
     if plan.needs_cluster_id:
         cluster = (yield from call(ReserveCluster(), timeout)).cluster
         plan = plan.for_cluster(cluster)
     answer = yield from call(request(plan, cluster=cluster, limit=limit, late=late, spool=spool), timeout)
-    return Queued(plan, answer.cluster, answer.count, [*plan.warnings, *plan.unused(), *answer.warnings])
+    warnings = [*plan.warnings, *plan.unused(), *answer.warnings]
+    return Queued(plan=plan, cluster=answer.cluster, jobs=answer.count, warnings=warnings)
 
 
 def queue_over(peer: BlockingPeer, steps: Steps[Queued]) -> Queued:
@@ -147,7 +149,7 @@ def queue_over(peer: BlockingPeer, steps: Steps[Queued]) -> Queued:
     run = Run(steps)
     while run.step is not None:
         match run.step:
-            case Call(request, timeout):
+            case Call(request=request, timeout=timeout):
                 run.answer(peer.call(request, timeout=timeout))
             case Now():
                 run.answer(time.monotonic())

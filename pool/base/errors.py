@@ -4,8 +4,6 @@ Every error says what is wrong and where; one that was found in a text carries a
 `file:line:column: message` followed by the offending line with a caret below it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -75,19 +73,19 @@ class ConfigError(UserError):
 class SubmitError(UserError):
     """A submit description is wrong; nothing was queued. `others`: what else is wrong with it."""
 
-    others: tuple[SubmitError, ...] = ()
+    others: tuple["SubmitError", ...] = ()
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *map(str, self.others)])
 
-    def with_others(self, others: Iterable[SubmitError]) -> SubmitError:
+    def with_others(self, others: Iterable["SubmitError"]) -> "SubmitError":
         """This error and others, each once, in the order of their lines."""
         found = {str(one): one for one in (*self.apart(), *(part for other in others for part in other.apart()))}
         first, *rest = sorted(found.values(), key=lambda one: one.span.line if one.span else 0)
         first.others = tuple(rest)
         return first
 
-    def apart(self) -> list[SubmitError]:
+    def apart(self) -> list["SubmitError"]:
         """The errors one by one."""
         others, self.others = self.others, ()
         return [self, *others]

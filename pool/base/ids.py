@@ -1,7 +1,5 @@
 """The names of things: jobs and claims."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from pool.base.errors import UserError
@@ -22,7 +20,7 @@ class JobId(NamedTuple):
         return f"{self.cluster}.{self.proc}"
 
     @classmethod
-    def parse(cls, text: str) -> JobId:
+    def parse(cls, text: str) -> "JobId":
         """Read `12.3`; UserError when the text is anything else."""
         cluster, proc = named_jobs(text) or (0, None)
         if proc is None:
@@ -67,7 +65,7 @@ class ClaimId(str):
 
         return hashlib.sha256(self.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def with_secret(self, secret: str) -> ClaimId:
+    def with_secret(self, secret: str) -> "ClaimId":
         """Another id of the same claim."""
         return ClaimId(f"{self.rpartition('#')[0]}#{secret}")
 

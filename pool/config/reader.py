@@ -8,8 +8,6 @@ its place; macros in it are expanded when it is asked for, but a reference to th
 value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

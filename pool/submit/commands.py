@@ -1,7 +1,5 @@
 """The table of submit commands, `commands.txt`, and those that are refused."""
 
-from __future__ import annotations
-
 import os
 from typing import Final, NamedTuple
 

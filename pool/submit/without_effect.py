@@ -1,7 +1,5 @@
 """Commands that are known, and kept in the job's ad, and that do nothing here: each draws a warning at submission."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

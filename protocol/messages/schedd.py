@@ -1,10 +1,10 @@
-"""What tools and file agents tell a schedd; negotiators and startds tell it `offers`, starters `shadow`.
+"""What tools and file agents tell a schedd; new jobs come by `submit`. Negotiators and startds tell it
+`offers`, starters `shadow`.
 
 It does what HTCondor's tools and daemons ask of a condor_schedd (manual pages man-pages/condor_submit, condor_q,
 condor_qedit and condor_rm; "The Negotiation Cycle" of admin-manual/cm-configuration). The rules:
 
-    durable first     SubmitJobs is answered when the jobs are on disk and their submit events are written
-    many in pieces    jobs come in chunks and are shown as streams, so that no message grows with the queue
+    many in pieces    jobs are shown as streams, so that no message grows with the queue
 """
 
 from __future__ import annotations
@@ -17,40 +17,6 @@ from protocol.messages.common import AdBatch
 from protocol.wire.message import Done, Message, Record, Request, StreamRequest
 
 # ---- tools and the Python API
-
-
-class Submitted(Record):
-    """The jobs are durable and their submit events are written: `cluster`.0 ... `cluster`.(count - 1)."""
-
-    cluster: int
-    count: int
-    warnings: list[str] = []
-
-
-class SubmitJobs(Request[Submitted], tag="schedd.submit"):
-    """Queue one cluster. `procs` are chunks of at most 500 proc ads each (`protocol.wire.ad_table`), in order.
-
-    A proc ad holds only what differs from `cluster_ad`. ClusterId, ProcId, Owner, User and QDate are the
-    schedd's to set.
-    `hold_for_spool`: files will follow (-spool); the jobs wait on hold with code 16.
-    """
-
-    cluster_ad: ClassAd
-    procs: list[bytes]
-    hold_for_spool: bool = False
-    cluster: int | None = None  # the id that ReserveCluster gave to this caller, whose ads mention it
-    jobset: ClassAd | None = None  # what the description says of the job set that it names
-    factory: str = ""  # instead of `procs`: the recipe (pool.submit.recipe) by which the schedd makes the jobs itself
-
-
-class ReservedCluster(Record):
-    """An id that no other cluster has or will have."""
-
-    cluster: int
-
-
-class ReserveCluster(Request[ReservedCluster], tag="schedd.reserve_cluster"):
-    """An id for ads that mention it (`output = out.$(Cluster)`), to be used once, by this caller's SubmitJobs."""
 
 
 class Selection(Record):

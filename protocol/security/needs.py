@@ -10,8 +10,6 @@ A `Service` is made with the rows of its side of a connection and answers nothin
 is written from these tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple

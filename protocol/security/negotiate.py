@@ -19,7 +19,6 @@ from pool.base.errors import PeerError
 from protocol.security import unix_peer, x509
 from protocol.security.authorize import Caller, Level
 from protocol.security.identity import Certificate, Greeting, Link, Who
-from protocol.security.needs import SUBMIT
 from protocol.wire.message import Record, replace
 
 if TYPE_CHECKING:
@@ -288,6 +287,8 @@ def _by_channel(security: Security, link: Link, method: str = "") -> Who:
 
 def _guest(security: Security, link: Link, host: Certificate) -> Who:
     """A host of another pool: an access point that FLOCK_FROM names may do what its jobs take, any other nothing."""
+    from protocol.security.needs import SUBMIT  # a table of who may send what; tools ask and do not answer
+
     caller = Caller(user=host.identity, hosts=(link.host, *host.names))
     named = SUBMIT in host.duties and any(entry.matches(caller) for entry in security.settings.flock_from)
     duties = frozenset({SUBMIT}) if named else frozenset()

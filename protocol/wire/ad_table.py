@@ -8,10 +8,11 @@ spelt alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pool.base.errors import PeerError, PoolError
 from protocol.wire.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
+from protocol.wire.message import Record
 
 if TYPE_CHECKING:
     from pool.classad import ClassAd
@@ -25,7 +26,7 @@ _PLAIN: Final = frozenset({str, bool, float})
 _INT_END: Final = 2**63
 
 
-class AdTable(NamedTuple):
+class AdTable(Record):
     """Row by row the ads are what the columns have at the same place, over what they share."""
 
     names: list[str]
@@ -118,7 +119,7 @@ def unpack_table(data: bytes, *, new_text_max: int = NO_BOUND) -> AdTable | list
         raise PeerError("not a table of ads", expected="a different name for each column")
     if len(columns) != len(names) or any(type(column) is not list or len(column) != rows for column in columns):
         raise PeerError("not a table of ads", expected=f"{len(names)} columns of {rows} values")
-    return AdTable(names, columns, rows, shared)
+    return AdTable(names=names, columns=columns, rows=rows, shared=shared)
 
 
 def ads_of(batch: AdBatch) -> list[ClassAd]:

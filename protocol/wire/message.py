@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, datacl
 if TYPE_CHECKING:
     from protocol.wire.kinds import RecordPlan
 
-_R = TypeVar("_R", bound="Record")
 R_co = TypeVar("R_co", covariant=True)
 I_co = TypeVar("I_co", covariant=True)
 
@@ -88,6 +87,9 @@ class Record:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), dict(self.__dict__))
+
+
+_R = TypeVar("_R", bound=Record)
 
 
 class Done(Record):

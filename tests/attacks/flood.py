@@ -222,7 +222,8 @@ def calls(where: str, count: int) -> None:
 def submits(where: str, count: int) -> None:
     """Clusters of 500 jobs that wait on hold, on `count` connections, each removed again."""
     from pool.classad import ClassAd
-    from protocol.messages.schedd import Action, ActOnJobs, Selection, SubmitJobs
+    from protocol.messages.schedd import Action, ActOnJobs, Selection
+    from protocol.messages.submit import SubmitJobs
     from protocol.rpc.blocking import connect
     from protocol.security.credentials import Security
     from protocol.wire.codec import pack_ads

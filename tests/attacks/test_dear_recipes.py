@@ -22,7 +22,7 @@ SUBMIT = """
 import json, sys, threading
 from pool.classad import ClassAd
 from protocol.rpc.blocking import connect
-from protocol.messages.schedd import SubmitJobs
+from protocol.messages.submit import SubmitJobs
 from protocol.rpc.remote import RemoteError
 from protocol.security.credentials import Security
 

@@ -26,7 +26,8 @@ RAW = """
     from protocol.wire.ad_table import pack_table
     from protocol.rpc.blocking import connect
     from protocol.wire.codec import pack_ads
-    from protocol.messages.schedd import EditJobs, Selection, SubmitJobs
+    from protocol.messages.schedd import EditJobs, Selection
+    from protocol.messages.submit import SubmitJobs
     from protocol.rpc.remote import RemoteError
     from protocol.security.credentials import Security
 

@@ -146,7 +146,7 @@ def submit_raw(pool: RealPool, log: str) -> int:
 import sys
 from pool.classad import ClassAd, expr
 from protocol.rpc.blocking import connect
-from protocol.messages.schedd import SubmitJobs
+from protocol.messages.submit import SubmitJobs
 from protocol.security.credentials import Security
 ad = ClassAd({"Cmd": "/bin/true", "JobUniverse": 5, "Iwd": "/", "UserLog": bytes.fromhex(sys.argv[2]).decode()})
 ad["Requirements"] = expr("false")

@@ -12,7 +12,8 @@ import trio.testing
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
 from pool.jobs.vocabulary.own_attributes import OWN
-from protocol.messages.schedd import Action, EditJobs, QueryJobs, Selection, SubmitJobs
+from protocol.messages.schedd import Action, EditJobs, QueryJobs, Selection
+from protocol.messages.submit import SubmitJobs
 from protocol.wire.ad_table import pack_table
 from protocol.wire.codec import pack_ads
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job

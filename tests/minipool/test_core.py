@@ -72,12 +72,12 @@ class Shell:
         match step:
             case Now():
                 return self.now
-            case Sleep(seconds):
+            case Sleep(seconds=seconds):
                 self.now += seconds
                 return None
             case Connect():
                 return self.connect()
-            case Tell(value):
+            case Tell(value=value):
                 return self.told.append(value)  # type: ignore[func-returns-value]
         self.done.append(type(step))
         if isinstance(step, Call | All | Begin | BeginOfCollector):
@@ -143,7 +143,8 @@ def test_a_watch_goes_on_and_tells_what_left_meanwhile() -> None:
         "first", changed(2, 2), LOST, "second", changed(2), [AdBatch(ads=[ended])], changed(4, left=True), END
     )
     shell.perform(POOL.watch(7, forever=False))
-    assert shell.done == [Begin, Next, Next, Begin, Next, All, Next]
+    steps: list[type] = [Begin, Next, Next, Begin, Next, All, Next]
+    assert shell.done == steps
     assert [type(one) for one in shell.requests[1:]] == [type(shell.requests[0]), QueryHistory]
     assert shell.requests[2].select.ids == ["7.1"]
     running, done = Status.RUNNING, Status.COMPLETED

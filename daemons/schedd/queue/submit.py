@@ -26,7 +26,7 @@ from pool.classad.eval.budget import Overruns
 from pool.jobs.queue import job_sets
 from pool.jobs.queue.cluster import Cluster, Job, NewJobs
 from pool.jobs.vocabulary.hold_codes import HoldCode
-from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
+from protocol.messages.submit import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.network import turns
 from protocol.rpc.connection import FRAME_BYTES_MAX
 from protocol.rpc.endpoints import Peer

@@ -5,8 +5,6 @@ they are as many as HTCondor's tools want (is_dash_arg_prefix in its sources). A
 An option may carry a qualifier after a colon (`-af:jh`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a tool is, and how it ends: one sentence on the right stream, and the exit status that scripts expect."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -7,8 +7,6 @@ Source: the sections on -format, -autoformat and -print-format of HTCondor's man
 which `tests/cases/cli` holds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple

@@ -12,8 +12,6 @@ The views of the tools are written in it too. What is wrong is said with its lin
 Source: "Print Formats" in HTCondor's manual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 

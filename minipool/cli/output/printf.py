@@ -1,7 +1,5 @@
 """printf formats as HTCondor's tools read them: C's conversions, and their own %v, %V, %r, %T and %Y."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, NamedTuple
 

@@ -4,8 +4,6 @@ Each view has a kind of totals, a row of KINDS: how an ad is grouped, what it ad
 cannot be counted is malformed, and is mentioned below. Source: HTCondor's manual page condor_status.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple

@@ -4,8 +4,6 @@ A view is its text, the type of its ads, the constraint that they meet, and the 
 manual page condor_status, and its layouts, which `tests/cases/cli` holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 

@@ -40,7 +40,7 @@ def watch(asked: StatusQuery) -> int:
     projection = asked.output.projection([*asked.table.names(), "Name", "Machine"], ("Name", "Machine"))
     lines = Lines(session, None, for_ads=True)
     steps = core.watched_ads(
-        asked.ad_type, asked.constraint(session), projection, seen, Attempts(0, None), lambda news: (Tell(news),)
+        asked.ad_type, asked.constraint(session), projection, seen, Attempts(0, None), lambda news: (Tell(value=news),)
     )
     try:
         for news in lines.stream(steps):

@@ -7,8 +7,6 @@ Source: HTCondor's manual pages condor_rm, condor_hold, condor_release, condor_s
 condor_vacate_job.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -223,7 +221,7 @@ class Actor:
         self.reason = parsed.value("reason")  # the schedd adds who asked
         self.found: list[tuple[str, Outcome]] = []
 
-    def perform(self, peer: BlockingPeer, asked: ChosenJobs) -> int:
+    def perform(self, peer: "BlockingPeer", asked: ChosenJobs) -> int:
         """One request; the exit status it deserves: success when anything was done."""
         from protocol.messages.schedd import Action, ActOnJobs, Outcome
 
@@ -270,7 +268,7 @@ class Actor:
         sys.stderr.writelines(f"{line}\n" for line in lines)
         sys.stderr.flush()
 
-    def _account(self, outcomes: Mapping[str, Outcome]) -> None:
+    def _account(self, outcomes: Mapping[str, "Outcome"]) -> None:
         """What -long and -totals say of all jobs together."""
         from protocol.messages.schedd import Outcome
 
@@ -291,7 +289,7 @@ class Actor:
                 f"{counts[Outcome.PERMISSION_DENIED]} Permission Denied\n"
             )
 
-    def _failure(self, job: str, outcome: Outcome) -> str:
+    def _failure(self, job: str, outcome: "Outcome") -> str:
         from protocol.messages.schedd import Outcome
 
         verb = self.verb
@@ -303,13 +301,13 @@ class Actor:
         return f"Job {job} {why[outcome]}"
 
 
-def _selection(asked: ChosenJobs) -> Selection:
+def _selection(asked: ChosenJobs) -> "Selection":
     from protocol.messages.schedd import Selection
 
     return Selection(ids=asked.ids, users=asked.users, constraint=asked.constraint, all=asked.all)
 
 
-def _queue_is_empty(peer: BlockingPeer) -> bool:
+def _queue_is_empty(peer: "BlockingPeer") -> bool:
     from protocol.messages.schedd import QueryJobs, Selection
 
     request = QueryJobs(select=Selection(all=True), projection=["ClusterId"], limit=1)

@@ -5,8 +5,6 @@ Rules: what HTCondor's lexer takes is taken, with its oddities (integers that do
 what is refused is shown at its place. No text costs time out of proportion to its length.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from re import Match, Pattern

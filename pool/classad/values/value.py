@@ -7,7 +7,7 @@ surrogates, and lengths and order are those of the bytes, as in HTCondor.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeAlias, Union, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 if TYPE_CHECKING:
     from pool.classad.eval.ad import ClassAd
@@ -99,8 +99,8 @@ class RelTime:
 
 
 Scalar: TypeAlias = bool | int | float | str | Undefined | Error | AbsTime | RelTime
-Value: TypeAlias = Union[Scalar, list["Member"], "ClassAd"]
-Member: TypeAlias = Union["Value", "Expr"]
+Value: TypeAlias = "Scalar | list[Member] | ClassAd"
+Member: TypeAlias = "Value | Expr"
 
 #: Types that evaluate to themselves wherever they are stored.
 PLAIN: Final = frozenset({bool, int, float, str, Undefined, Error, AbsTime})

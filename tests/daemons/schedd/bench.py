@@ -31,7 +31,7 @@ from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.common import StopHow
 from protocol.messages.negotiator import AnnounceWork, ReturnMatches
 from protocol.messages.offers import ClaimChange, ClaimChanged, OfferedMatch, OfferMatches
-from protocol.messages.schedd import Action, ActOnJobs, Outcome, QueryHistory, QueryJobs, Selection, SubmitJobs
+from protocol.messages.schedd import Action, ActOnJobs, Outcome, QueryHistory, QueryJobs, Selection
 from protocol.messages.shadow import JobEnded, JobExecuting, StarterReady
 from protocol.messages.startd import (
     ActivateAnswer,
@@ -47,6 +47,7 @@ from protocol.messages.startd import (
     RequestClaim,
     SuspendClaim,
 )
+from protocol.messages.submit import SubmitJobs
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Service, answer

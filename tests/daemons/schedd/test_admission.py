@@ -8,7 +8,8 @@ import pytest
 import trio.testing
 
 from pool.classad import ClassAd
-from protocol.messages.schedd import Action, SubmitJobs
+from protocol.messages.schedd import Action
+from protocol.messages.submit import SubmitJobs
 from protocol.rpc.endpoints import RemoteError
 from protocol.wire.codec import pack_ads
 from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job

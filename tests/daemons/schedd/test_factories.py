@@ -9,7 +9,8 @@ import trio.testing
 
 from pool.classad import ClassAd
 from pool.submit.recipe import recipe
-from protocol.messages.schedd import Action, EditJobs, Outcome, QueryJobs, Selection, SubmitJobs
+from protocol.messages.schedd import Action, EditJobs, Outcome, QueryJobs, Selection
+from protocol.messages.submit import SubmitJobs
 from protocol.rpc.endpoints import RemoteError
 from tests.daemons.schedd.bench import LOG, USER, Bench, a_bench
 from tests.pool.submit.build import Place

@@ -22,7 +22,7 @@ def _both(shared: dict[str, Any], row: dict[str, Any]) -> tuple[list[Job] | None
     """Two such jobs, made together and one by one."""
     cluster, _ = new_cluster(ClassAd(shared), owner="ann", user="ann@pool", now=1000, edits=EditRules())
     cluster.id, charging = 1, ChargeRules()
-    table = AdTable(list(row), [[value, value] for value in row.values()], 2, {})
+    table = AdTable(names=list(row), columns=[[value, value] for value in row.values()], rows=2, shared={})
     by_one = [new_job(cluster, own, proc, charging) for proc, own in enumerate(table.ads(), 4)]
     return new_jobs(cluster, table, 4), by_one
 

@@ -8,7 +8,8 @@ import pytest
 import trio.testing
 
 from pool.classad import ClassAd, expr
-from protocol.messages.schedd import EditJobs, Selection, SubmitJobs
+from protocol.messages.schedd import EditJobs, Selection
+from protocol.messages.submit import SubmitJobs
 from protocol.rpc.endpoints import RemoteError
 from protocol.wire.ad_table import pack_table
 from protocol.wire.codec import pack_ads

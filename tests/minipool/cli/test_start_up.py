@@ -72,6 +72,17 @@ def test_tools_of_every_day_compile_no_pattern_and_have_no_parser_before_they_ne
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("verb", EVERY_DAY)
+def test_tools_of_every_day_read_no_annotation_that_is_a_text(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    watch = "import typing\nmake, read = typing.ForwardRef.__init__, []\n"
+    watch += "typing.ForwardRef.__init__ = lambda self, text, *how, **more: read.append(text) or make(self, text)\n"
+    code = USUAL.format(module=TOOLS[verb][0], slow=(), directory=str(tmp_path))
+    code += "import minipool.client.submission, pool.submit.without_effect, pool.classad.syntax.parse\nprint(*read)\n"
+    done = subprocess.run([sys.executable, "-S", "-c", PATH + watch + code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
 def test_submit_reads_a_description_without_slow_packages(tmp_path: Path) -> None:
     (tmp_path / "job.sub").write_text("executable = /bin/true\narguments = $(Process)\nqueue 2\n")
     code = (

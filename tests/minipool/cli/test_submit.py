@@ -11,7 +11,7 @@ import pytest
 
 import minipool.cli.entry.context
 from minipool.client.session import Session
-from protocol.messages.schedd import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
+from protocol.messages.submit import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.wire.ad_table import unpack_ads
 from tests.minipool.cli.fake_pool import FakePeer
 
