@@ -72,7 +72,7 @@ def analyze(session: Session, asked: Asked) -> int:
             banner, address = identity(session, peer, name)
             jobs = fetch(peer, asked, [])
         title = f"Schedd: {banner} : {short_address(address)}"
-        if _asks_of_all_slots(asked, mode) and (reports := _of_many_slots(session, jobs)) is not None:
+        if _asks_of_all_slots(asked, mode) and (reports := _of_all_slots(session, jobs)) is not None:
             sys.stdout.write(f"\n\n-- {title}\n" + "".join(reports))
             return 0
         slots = _slots_of_file(asked)
@@ -93,19 +93,21 @@ def _asks_of_all_slots(asked: Asked, mode: AnalysisMode) -> bool:
     return not (chosen or mode.reverse or mode.summary or mode.unmatchable)
 
 
-def _of_many_slots(session: Session, jobs: Sequence[ClassAd]) -> list[str] | None:
-    """The reports by the negotiator's own comparison; None where it has few slots, or does not answer."""
+def _of_all_slots(session: Session, jobs: Sequence[ClassAd]) -> list[str] | None:
+    """The reports with what the negotiator says; over many slots the comparison is its own, too. None: no answer."""
     from minipool.cli.queue_tools.explained import ask
 
-    reports = []
+    reports, slots = [], None
     for job in jobs:
         try:
             found = ask(session, job)
         except PoolError:  # the collector's ads are as good, if slower
             return None
-        if found.analysis.slots < MANY:
-            return None
-        reports.append(_written(job, found.analysis, ""))
+        if found.analysis.slots >= MANY:
+            reports.append(_written(job, found.analysis, "", found.reasons))
+        else:
+            slots = machine_ads(session) if slots is None else slots
+            reports.append(report(job, slots, found.reasons))
     return reports
 
 
@@ -178,14 +180,14 @@ def machine_ads(session: Session, constraint: str | None = None, machine: str | 
     return session.query("Machine", constraint=" && ".join(parts) or None)
 
 
-def report(job: ClassAd, slots: Sequence[ClassAd]) -> str:
-    """All that is said about one job."""
+def report(job: ClassAd, slots: Sequence[ClassAd], reasons: Sequence[str] = ()) -> str:
+    """All that is said about one job; `reasons` are the negotiator's."""
     from pool.matching.explain import analyze as compare
 
-    return _written(job, compare(job, slots), _of_the_slot(job, slots[0]) if len(slots) == 1 else "")
+    return _written(job, compare(job, slots), _of_the_slot(job, slots[0]) if len(slots) == 1 else "", reasons)
 
 
-def _written(job: ClassAd, found: Analysis, of_the_slot: str) -> str:
+def _written(job: ClassAd, found: Analysis, of_the_slot: str, reasons: Sequence[str]) -> str:
     cluster, proc = of_ad(job)
     name, short = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
     return "".join(
@@ -199,6 +201,7 @@ def _written(job: ClassAd, found: Analysis, of_the_slot: str) -> str:
             _table(found, found.may_drain),
             _counts(name, found),
             _warning(found),
+            _negotiators(job, reasons),
             "\n",
             _state(name, job),
             _matches(job),
@@ -257,6 +260,13 @@ def _warning(found: Analysis) -> str:
     return "\nWARNING:  Be advised:\n   Job did not match any machines' constraints\n" + "".join(
         f"   {sentence}\n" for sentence in found.refusals
     )
+
+
+def _negotiators(job: ClassAd, reasons: Sequence[str]) -> str:
+    """What HTCondor's table has not: share, priority, quota, limit and preemption, of a job that waits."""
+    if not reasons or job.eval_int("JobStatus") != JobStatus.IDLE:
+        return ""
+    return "\nThe negotiator says:\n" + "".join(f"   {sentence}\n" for sentence in reasons)
 
 
 def _state(name: str, job: ClassAd) -> str:
