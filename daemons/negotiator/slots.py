@@ -62,14 +62,23 @@ class SlotWatch:
             await backoff.wait()
 
     def reconfigured(self) -> None:
-        """NEGOTIATOR_SLOT_CONSTRAINT may be another now: then the slots are asked for anew."""
+        """Slots of another NEGOTIATOR_SLOT_CONSTRAINT are asked for anew; those that it leaves out are gone at once."""
         before, self._constraint = self._constraint, self._constraint_now()
         if self._constraint != before:
             self._seen.forget_token()
             self._watching.cancel()
+            self._leave_out()
 
     def _constraint_now(self) -> str | None:
         return self._start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or None
+
+    def _leave_out(self) -> None:
+        constraint = self._start.config.expr("NEGOTIATOR_SLOT_CONSTRAINT")
+        if constraint is None:
+            return
+        for ad in self._offers.ads():
+            if constraint.eval(ad) is not True:
+                self._forget(ad.eval_str("Name", ""))
 
     async def _watch(self, backoff: Backoff) -> None:
         async with collector_connected(self._start) as peer:

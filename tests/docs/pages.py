@@ -27,7 +27,7 @@ HISTORY_JOBS: Final = 250
 _BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _KEPT: Final = re.compile(r"(\w+)=\$\(.*\)")
 _NUMBER: Final = re.compile(r"\b50[1-9]\b")
-ASKS: Final = ("cat ", "grep ", "condor_status ", "condor_q ", "python3 ")
+ASKS: Final = ("cat ", "grep ", "condor_status ", "condor_q ", "condor_userprio -allusers ", "python3 ")
 """Commands that only look: they may be asked until they answer what the page shows."""
 
 

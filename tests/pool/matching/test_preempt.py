@@ -177,3 +177,14 @@ def test_a_slot_whose_job_is_suspended_is_charged_for_unless_the_pool_discounts_
     assert offers.use(holders) == {"a@p": SubmitterUse(1, 2.0)}
     assert list(offers.not_charged(holders)) == [("a@p", SubmitterUse(1, 2.0))]
     assert SubmitterUse(1, 3.0).without(SubmitterUse(2, 2.0)) == SubmitterUse(0, 1.0)
+
+
+@pytest.mark.parametrize("consider", [True, False])
+def test_nobody_is_moved_aside_where_preemption_is_not_considered(consider: bool) -> None:
+    """Neither for a user's share nor for the Rank of a machine; free slots are given away all the same."""
+    policy = PreemptionPolicy(consider=consider, requirements=expr("true"))
+    slots = [held("greedy", "s1"), held("greedy", "s2", Rank=expr("TARGET.Loved ?: 0")), a_slot("s3")]
+    plan = cycle(
+        slots, a_request("late@p", 1), a_request("loved@p", 2, Loved=1), policy=policy, late=LATE, greedy=GREEDY
+    )
+    assert sorted(matched.slot for matched in plan.matches) == (["s1", "s2", "s3"] if consider else ["s3"])
