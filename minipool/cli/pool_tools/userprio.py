@@ -76,6 +76,7 @@ def _main(parsed: Parsed) -> int:
         return _show(_of_file(path), parsed)
     session = open_session(parsed)
     try:
+        # What is to be changed is changed, and nothing shown beside it.
         if any(one.key in KEYS for one in parsed.given):
             return edit(session, parsed)
         if parsed.has("getreslist"):

@@ -45,6 +45,7 @@ SETTINGS: Final[dict[str, RecordSetting]] = {
     "setbegin": RecordSetting(
         "BeginUsageTime", "begin usage time", "The Begin Usage Time of {} was set to {:.0f}", 0.0, _TIME, whole=True
     ),
+    # As in HTCondor, what was used without weights, and since when, stays as it is.
     "setaccum": RecordSetting(
         "WeightedAccumulatedUsage", "Accumulated usage", "The Accumulated Usage of {} was set to {:f}", 0.0,
         "Usage must be greater than 0 seconds",
@@ -176,6 +177,7 @@ def _leasing(peer: BlockingPeer, request: SetPriority | CancelLease, what: str) 
 def _reset(peer: BlockingPeer, user: str) -> str:
     from protocol.messages.negotiator import SetPriority
 
+    # Nothing of AccumulatedUsage is all of it: the usage by weight, too, and the time since when it counts.
     peer.call(SetPriority(submitter=user, attribute="AccumulatedUsage", value=0.0))
     return f"The accumulated usage of {user} was reset"
 
