@@ -121,6 +121,7 @@ class AsyncLine:
         if self._closed:
             raise steps.PoolClosed
         peer = await self._collector()
+        # Before the stream, so that it is closed after it.
         begun.push_async_callback(peer.aclose)
         return await begun.enter_async_context(peer.stream(request))
 

@@ -136,6 +136,7 @@ class Lines:
     def _of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> Iterator[item_T]:
         if self._closed:
             raise steps.PoolClosed
+        # Connected here and not with the first item, so that who cannot be reached is told apart from who is lost.
         peer = self._session.collector(timeout=patience.connecting(time.monotonic()))
         return _items(peer, request, patience)
 

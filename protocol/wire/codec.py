@@ -11,7 +11,6 @@ are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -44,11 +43,8 @@ class _Ads:
     def __init__(self) -> None:
         from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, Error, Expr, RelTime, Undefined, expr
         from pool.classad.eval.expression import READER
-        from pool.classad.syntax.nodes import AdNode, ListNode, Lit
 
-        self.ClassAd, self.Expr, self.expr, self.reader = ClassAd, Expr, expr, READER
-        self.mostly_settled = frozenset({int, Expr})
-        self.literals = frozenset({Lit, ListNode, AdNode})
+        self.ClassAd, self.expr, self.reader = ClassAd, expr, READER
         self.read_most = NO_BOUND
         """How many characters may have been parsed when the message that is being unpacked has been."""
         self.AbsTime, self.RelTime, self.UNDEFINED, self.ERROR = AbsTime, RelTime, UNDEFINED, ERROR
@@ -266,47 +262,10 @@ _KEPT_NAME_MAX: Final = 128
 _SETTLED: Final = frozenset({str, bool, float})  # values that an ad stores as they are
 
 
-# Names that many ads have in the same order, and their keys: the ads of slots are alike.
-_forms: dict[tuple[str, ...], tuple[str, ...]] = {}
-_FORMS_MAX: Final = 500
-_FORM_NAMES_MAX: Final = 1_000
-
-
 def _make_ad(row: object) -> ClassAd:
     if type(row) is not dict:
         raise ValueError("an ad that is not a map")
-    names = tuple(row)
     ad = _ads().ClassAd()
-    keys = _forms.get(names)
-    if keys is not None and _are_stored_as_they_are(row.values()):
-        ad.attrs.update(zip(keys, row.values(), strict=True))
-        return ad
-    _put_each(ad, row)
-    if keys is None and len(names) <= _FORM_NAMES_MAX and all(map(_keys.__contains__, names)):
-        if len(_forms) >= _FORMS_MAX:
-            _forms.clear()
-        found = tuple([_keys[name] for name in names])
-        if len({*found}) == len(found):
-            _forms[tuple(map(intern, names))] = found
-    return ad
-
-
-def _are_stored_as_they_are(values: Iterable[Any]) -> bool:
-    """Whether an ad keeps these values and nothing else in their place: no literal that came as an expression."""
-    ads = _ads()
-    by_kind = set(map(type, values)) - _SETTLED
-    if not by_kind <= ads.mostly_settled:
-        return False
-    if int in by_kind:
-        whole = [value for value in values if type(value) is int]
-        if min(whole) < -_INT_END or max(whole) >= _INT_END:
-            return False
-    if ads.Expr not in by_kind:
-        return True
-    return ads.literals.isdisjoint([type(value.node) for value in values if type(value) is ads.Expr])
-
-
-def _put_each(ad: ClassAd, row: dict[Any, Any]) -> None:
     attrs = ad.attrs
     for name, value in row.items():
         key = _keys.get(name)
@@ -322,6 +281,7 @@ def _put_each(ad: ClassAd, row: dict[Any, Any]) -> None:
             key = name.lower()
             if attrs.plain and attrs.name(key) == name and not attrs.names:
                 _keys[name] = key
+    return ad
 
 
 def _refuse(code: int, _data: bytes) -> object:

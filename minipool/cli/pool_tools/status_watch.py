@@ -38,6 +38,7 @@ def watch(asked: StatusQuery) -> int:
     seen = SeenAds()
     view = WatchedRows(asked, seen)
     projection = asked.output.projection([*asked.table.names(), "Name", "Machine"], ("Name", "Machine"))
+    # No schedd is asked, and none need run here.
     lines = Lines(session, None, for_ads=True)
     steps = core.watched_ads(
         asked.ad_type, asked.constraint(session), projection, seen, Attempts(0, None), lambda news: (Tell(value=news),)
@@ -64,11 +65,14 @@ class WatchedRows:
         """What is printed of the news; the table, as soon as all that is there has been told."""
         if self._began:
             yield from (line for one in news if (line := self._line(one, now)))
+        # Only then: the widths of columns depend on all rows, and the rows on their order.
         elif self._seen.synced:
             self._began = True
             yield from self._asked.text(self._asked.ordered(list(self._seen)), counted=False)
 
     def _line(self, news: AdNews, now: float) -> str:
+        # What is fetched is more than what a row shows (names to sort by, what a column is made of), so that a change
+        # of an ad may leave its row as it was.
         row = self._row(news.ad)
         if news.before is not None and not news.gone and self._row(news.before) == row:
             return ""
