@@ -15,6 +15,7 @@ def ask(session: Session, job: ClassAd) -> Explained:
     """What it says; PoolError when none answers."""
     from protocol.messages.explaining import ExplainJob
 
+    # SCHEDD#CLUSTER.PROC#TIME: a schedd's name may have a # of its own.
     schedd = job.eval_str("GlobalJobId", "").rpartition("#")[0].rpartition("#")[0]
     autocluster = job.eval_int("AutoClusterId", -1)
     request = ExplainJob(ad=job, submitter=submitter_of(job), autocluster=autocluster, schedd=schedd)

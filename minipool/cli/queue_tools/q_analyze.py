@@ -106,6 +106,7 @@ def _of_all_slots(session: Session, jobs: Sequence[ClassAd]) -> list[str] | None
         if found.analysis.slots >= MANY:
             reports.append(_written(job, found.analysis, "", found.reasons))
         else:
+            # Few ads travel quickly, and the report says more of a single slot.
             slots = machine_ads(session) if slots is None else slots
             reports.append(report(job, slots, found.reasons))
     return reports
@@ -264,6 +265,7 @@ def _warning(found: Analysis) -> str:
 
 def _negotiators(job: ClassAd, reasons: Sequence[str]) -> str:
     """What HTCondor's table has not: share, priority, quota, limit and preemption, of a job that waits."""
+    # Of a job that runs or is held the negotiator knows nothing that matters.
     if not reasons or job.eval_int("JobStatus") != JobStatus.IDLE:
         return ""
     return "\nThe negotiator says:\n" + "".join(f"   {sentence}\n" for sentence in reasons)
