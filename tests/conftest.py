@@ -1,4 +1,5 @@
-"""What holds for every test: when its turn comes, and that it leaves no descriptor open; people have 1,024 of them."""
+"""What holds for every test: when its turn comes, and that it leaves neither an open descriptor nor a changed environment
+of expressions to the next."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from pool.classad.values.environment import ENV
 
 # A shell that starts the tests in the background ignores these, and a script cannot trap what was ignored at its start.
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -49,8 +52,18 @@ def _open_descriptors() -> dict[int, str]:
 
 
 @pytest.fixture(autouse=True)
+def _expressions_see_what_they_saw_before() -> Iterator[None]:
+    """Take back the clock, the zone and all else that a test, or a daemon that it ran in this process, has installed."""
+    before = {name: getattr(ENV, name) for name in ENV.__slots__}
+    yield
+    for name, value in before.items():
+        setattr(ENV, name, value)
+
+
+@pytest.fixture(autouse=True)
 def _no_descriptor_is_left() -> Iterator[None]:
-    """Fail the test that leaves more descriptors than it found; those of fixtures with a wider scope are there before."""
+    """Fail the test that leaves more descriptors than it found, of which people have 1,024; those of fixtures with a wider
+    scope are there before."""
     before = _open_descriptors()
     yield
     after = _open_descriptors()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -12,17 +11,8 @@ import pytest
 from pool.base.errors import ClassAdError, ConfigError
 from pool.classad import ERROR, UNDEFINED, ClassAd, Value, attr, expr, is_match, parse_ad, rank
 from pool.classad.extend import user
-from pool.classad.values.environment import ENV, install, set_clock
+from pool.classad.values.environment import install, set_clock
 from pool.classad.values.limits import MAX_NESTING
-
-
-@pytest.fixture(autouse=True)
-def environment() -> Iterator[None]:
-    """Each test leaves the environment as it was."""
-    before = {name: getattr(ENV, name) for name in ENV.__slots__}
-    yield
-    for name, value in before.items():
-        setattr(ENV, name, value)
 
 
 def test_a_chain_of_sixty_sums_costs_sixty_sums() -> None:

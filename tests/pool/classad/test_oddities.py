@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, Expr, accepts, expr, parse_ad, parse_long
 from pool.classad.columns import Table
-from pool.classad.values.environment import ENV, install
+from pool.classad.values.environment import install
 from pool.classad.values.value import ERROR, UNDEFINED
 
 OWN = '[ n = [ X = 3; Y = X + 1 ]; m = [ o = [ p = 1 ] ]; l = { [X = 1], [X = 2] }; k = "n" ]'
@@ -38,11 +36,8 @@ def test_replacing_what_matches_nothing(call: str, value: object) -> None:
 
 
 @pytest.fixture
-def berlin() -> Iterator[None]:
-    zone, name = ENV.zone, ENV.zone_name
+def berlin() -> None:
     install(zone=lambda at, no_dst: 3600 if no_dst or at < 1711846800 else 7200, zone_name="CET")
-    yield
-    ENV.zone, ENV.zone_name = zone, name
 
 
 def test_a_formatted_time_names_standard_time(berlin: None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from pool.classad import ClassAd, Expr, expr
 from pool.classad.values import environment
-from pool.classad.values.environment import ENV
 from pool.matching import (
     CyclePlan,
     CycleSettings,
@@ -368,11 +366,8 @@ def a_dear_expression(part: str = '"a"') -> object:
 
 
 @pytest.fixture
-def a_clock() -> Iterator[None]:
-    before = ENV.cpu
+def a_clock() -> None:
     environment.install(cpu=time.thread_time)
-    yield
-    ENV.cpu = before
 
 
 def test_dear_slots_cost_their_startd_and_no_job(a_clock: None) -> None:
