@@ -27,8 +27,9 @@ HISTORY_JOBS: Final = 250
 _BLOCK: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _KEPT: Final = re.compile(r"(\w+)=\$\(.*\)")
 _NUMBER: Final = re.compile(r"\b50[1-9]\b")
-ASKS: Final = ("cat ", "grep ", "condor_status ", "condor_q ", "condor_userprio -allusers ", "python3 ")
-"""Commands that only look: they may be asked until they answer what the page shows."""
+ASKS: Final = ("cat ", "grep ", "condor_status ", "condor_q ", "condor_userprio ", "python3 ")
+"""Commands that only look, unless they say what to change: they may be asked until they answer what the page shows."""
+_CHANGES: Final = re.compile(r" (add|-(set|reset|delete|cancel)\w*) ")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Reader:
             said = run(f'{command}; printf "%s" "${found[1]}" > kept', self.pool, account, self.variables)
             self.variables[found[1]] = (self.pool.directory / "home" / "kept").read_text()
             assert said == expected, _difference(command, said, expected)
-        elif command.startswith(ASKS) and " add " not in command:
+        elif command.startswith(ASKS) and not _CHANGES.search(command):
             self._until_printed(command, expected, account)
         else:
             said = run(command, self.pool, account, self.variables)
