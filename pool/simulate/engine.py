@@ -50,13 +50,15 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a workload. `left` never found a slot; `starved` is how long each submitter had to wait at most
-    while he had nothing."""
+    while he had nothing. `never_ran` and `elsewhere` are the workload's."""
 
     runs: Sequence[Run]
     left: Sequence[RecordedJob]
     size: float
     starved: dict[str, float]
     cycles: int
+    never_ran: int
+    elsewhere: int
 
 
 @dataclass(slots=True)
@@ -124,7 +126,8 @@ class _Course:
         left = [
             self.waiting.take(who, group) for who, group, count in list(self.waiting.requests()) for _ in range(count)
         ]
-        return Outcome(self.runs, left, self.size, self.starved, self.cycles)
+        never_ran, elsewhere = self.workload.never_ran, self.workload.elsewhere
+        return Outcome(self.runs, left, self.size, self.starved, self.cycles, never_ran, elsewhere)
 
     def _comes(self, job: RecordedJob, now: float) -> None:
         self.waiting.add(job)

@@ -37,10 +37,13 @@ class UserFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of a run. `utilisation` is the mean part of the pool in use, `over_time` that of equal parts of the time."""
+    """All of a run. `utilisation` is the mean part of the pool in use, `over_time` that of equal parts of the time.
+    Left out: jobs that `never_ran` when they were recorded, and those `elsewhere`, which take no slot."""
 
     jobs: int
     never_started: int
+    never_ran: int
+    elsewhere: int
     began_at: float
     took_s: float
     cycles: int
@@ -68,6 +71,8 @@ def figures_of(outcome: Outcome) -> Figures:
     return Figures(
         len(runs),
         len(outcome.left),
+        outcome.never_ran,
+        outcome.elsewhere,
         began,
         took,
         outcome.cycles,

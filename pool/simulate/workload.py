@@ -15,6 +15,9 @@ from pool.simulate.records import Record, records
 
 OF_SLOTS = frozenset({"5", "10", "11"})
 """The universes whose jobs take slots: vanilla, java, parallel."""
+COMPLETED = "4"
+SHORTEST_S = 0.5
+"""How long a job took that is completed, and took no whole second: records count whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,9 @@ class _Reading:
             self.jobs[which] = job
 
     def _run_s(self, record: Record) -> float:
-        """How long the job needs: what of its run counted, or all of it where nothing says so."""
-        return (record.number("CommittedTime") or 0) or (record.number("RemoteWallClockTime") or 0)
+        """How long the job needs: what of its run counted, or all of it where nothing says so; 0 where it never ran."""
+        shortest = SHORTEST_S if record.texts.get("jobstatus") == COMPLETED else 0.0
+        return record.number("CommittedTime") or record.number("RemoteWallClockTime") or shortest
 
     def _kind(self, record: Record) -> int:
         own = ((name, text) for name, text in record.texts.items() if name in self.names or _asks(name))

@@ -144,6 +144,7 @@ def _text(name: str, figures: Figures) -> str:
     lines = [
         f"Policy: {name}",
         f"{figures.jobs} jobs ran in {_time(figures.took_s)}; {figures.never_started} never started.",
+        *_left_out(figures),
         f"In use: {figures.utilisation:.1%} of the pool.",
         f"Waits: {_waits(figures.waits)}.",
         "",
@@ -156,6 +157,12 @@ def _text(name: str, figures: Figures) -> str:
         shown = " ".join(f"{_time(wait):>9}" for wait in waits)
         lines.append(f"{user.submitter:<28} {user.jobs:>7} {user.share:>7.1%} {shown} {user.never_started:>6}")
     return "\n".join(lines) + "\n"
+
+
+def _left_out(figures: Figures) -> list[str]:
+    said = {"never ran": figures.never_ran, "take no slot": figures.elsewhere}
+    left = [f"{count} that {what}" for what, count in said.items() if count]
+    return [f"Left out: {', '.join(left)}."] if left else []
 
 
 def _waits(waits: Waits) -> str:

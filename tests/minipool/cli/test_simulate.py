@@ -32,7 +32,16 @@ def test_two_policies_are_compared(files: list[str], capsys: pytest.CaptureFixtu
 
 def test_the_text_has_a_line_for_each_user(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main("simulate", files) == 0
-    assert "physics.ann@here                   2  100.0%" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "physics.ann@here                   2  100.0%" in said
+    assert "Left out" not in said
+
+
+def test_the_text_says_how_many_jobs_are_left_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with open("history", "a") as history:
+        history.write(a_job(3, "ann", runs=0, JobStatus=3) + a_job(4, "ann", JobUniverse=7))
+    assert main("simulate", files) == 0
+    assert "\nLeft out: 1 that never ran, 1 that take no slot.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

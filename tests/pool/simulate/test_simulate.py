@@ -91,6 +91,18 @@ def test_a_job_waits_for_the_core_that_one_before_it_has() -> None:
     assert figures.utilisation == pytest.approx(1.0)
 
 
+def test_a_job_that_completed_within_a_second_ran_and_one_that_was_removed_before_it_ran_is_counted_apart() -> None:
+    recorded = [
+        a_job(1, "ann", runs=0, JobStatus=4),
+        a_job(2, "ann", runs=0, JobStatus=3),
+        a_job(3, "ann", JobUniverse=7),
+    ]
+    outcome = tried(recorded, a_machine("a", 1))
+    assert [(run.job.id, run.ended_at - run.started_at) for run in outcome.runs] == [("1.0", 0.5)]
+    figures = figures_of(outcome)
+    assert (figures.jobs, figures.never_ran, figures.elsewhere) == (1, 1, 1)
+
+
 def test_a_partitionable_slot_is_split_and_whole_again() -> None:
     # Four cores: 3 + 1 run at once; the job of four cores starts when both have ended.
     jobs = [a_job(1, "ann", cpus=3, runs=100), a_job(2, "ann", cpus=1, runs=200), a_job(3, "ann", cpus=4, at=1001)]
