@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pool.classad import ClassAd, Expr
 from pool.classad.syntax.nodes import Binary, Call, ListNode, Lit, Node, Paren, Ref, Select, Ternary, Unary
@@ -17,6 +17,7 @@ from pool.classad.syntax.unparse import unparse
 from pool.classad.values.truth import is_true
 
 COMPARISONS: Final = frozenset({"<", "<=", ">", ">=", "==", "!=", "=?=", "=!=", "is", "isnt"})
+ORDER: Final = frozenset({"<", "<=", ">", ">="})
 AND: Final = "&&"
 OR: Final = "||"
 NOT: Final = "!"
@@ -38,9 +39,21 @@ class Clause:
     irrelevant: bool = False
 
     @property
+    def count(self) -> int:
+        """How many others it is true for, those that are drained counted as others again."""
+        return len(self.matched) + len(self.drained)
+
+    @property
     def text(self) -> str:
         """The condition: joined ones by their operands' numbers."""
-        refs = [f"[{number}]" for number in self.operands]
+        return self._told(self.operands)
+
+    def reduced(self, clauses: Sequence[Clause]) -> str:
+        """The same, where each operand that always agrees with another clause is named by the number of that one."""
+        return self._told([_effective(number, clauses) for number in self.operands])
+
+    def _told(self, operands: Sequence[int]) -> str:
+        refs = [f"[{number}]" for number in operands]
         if self.op == NOT and refs:
             return f" ! {refs[0]}"
         if self.op in (AND, OR):
@@ -54,6 +67,11 @@ class Clause:
     def expr(self) -> Expr:
         """The condition on its own."""
         return Expr(self.node)
+
+
+def _effective(number: int, clauses: Sequence[Clause]) -> int:
+    agrees_with = clauses[number].agrees_with
+    return number if agrees_with is None else _effective(agrees_with, clauses)
 
 
 @dataclass
@@ -132,9 +150,9 @@ def weigh(clauses: Sequence[Clause], everybody: int, now: Holds, drained: Holds)
 def _weigh_and(clause: Clause, clauses: Sequence[Clause]) -> None:
     left, right = (clauses[number] for number in clause.operands)
     for one, other in ((left, right), (right, left)):
-        if len(one.matched) == len(clause.matched):
+        if one.count == clause.count:
             clause.agrees_with = one.number
-            if len(other.matched) > len(clause.matched):
+            if other.count > clause.count:
                 other.irrelevant = True
             return
 
@@ -142,7 +160,7 @@ def _weigh_and(clause: Clause, clauses: Sequence[Clause]) -> None:
 def _weigh_or(clause: Clause, clauses: Sequence[Clause], everybody: int) -> None:
     left, right = (clauses[number] for number in clause.operands)
     for one, other in ((left, right), (right, left)):
-        if len(one.matched) == everybody or (one.matched and not other.matched):
+        if one.count == 2 * everybody or (one.count and not other.count):
             clause.agrees_with = one.number
             _forget(other, clauses)
             return
@@ -157,6 +175,60 @@ def _forget(clause: Clause, clauses: Sequence[Clause]) -> None:
 def deciding(clauses: Sequence[Clause]) -> list[Clause]:
     """The clauses that tell why something matches or not."""
     return [clause for clause in clauses if clause.agrees_with is None and not clause.irrelevant]
+
+
+def conjuncts(clauses: Sequence[Clause]) -> list[Clause]:
+    """The conditions that all have to be true: those that `&&` joins to the whole expression, which is the last."""
+    found: list[Clause] = []
+    left = [len(clauses) - 1]
+    while left:
+        clause = clauses[left.pop()]
+        if clause.op == AND:
+            left += reversed(clause.operands)
+        else:
+            found.append(clause)
+    return found
+
+
+def failing_alone(parts: Sequence[Clause], everybody: int) -> list[frozenset[int]]:
+    """For each of the conditions: for which of the others, drained, it is the only one of all that is not true."""
+    everyone, failing, often = frozenset(range(everybody)), set[int](), set[int]()
+    for part in parts:
+        fails = everyone - part.drained
+        often |= failing & fails
+        failing |= fails
+    return [everyone - part.drained - often for part in parts]
+
+
+class Bound(NamedTuple):
+    """A condition that asks for so much of the other ad's attribute, or (not `least`) for no more than that."""
+
+    attribute: str
+    least: bool
+    strict: bool
+    limit: str
+    """The attribute of one's own that is the bound; empty when the bound is computed."""
+
+
+def bound_of(clause: Clause, my: ClassAd) -> Bound | None:
+    """The bound that a plain comparison is: `Memory`, at least, `RequestMemory` of `TARGET.Memory >= RequestMemory`."""
+    node = clause.node
+    if not isinstance(node, Binary) or node.op not in ORDER:
+        return None
+    for side, limit in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(side, Ref | Select) and not Expr(limit).references(my)[1]:
+            mine, theirs = Expr(side).references(my)
+            if len(theirs) == 1 and not mine:
+                least = node.op.startswith(">") == (side is node.left)
+                return Bound(theirs.pop(), least, not node.op.endswith("="), _own_name(limit))
+    return None
+
+
+def _own_name(node: Node) -> str:
+    match node:
+        case Ref(name=name) | Select(base=Ref(key="my"), name=name):
+            return name
+    return ""
 
 
 def compared_attribute(clause: Clause) -> str | None:

@@ -5,6 +5,7 @@ found.clauses                    # all numbered conditions of the job's Requirem
 found.table                      # those that decide, with how many slots each is true for
 found.willing, found.rejected_by_job, found.reject_job, found.if_drained       # counts of slots
 found.takers, found.obstacles    # slots that could take it now, and why the other willing ones cannot
+found.change                     # of a job that suits no slot: the single change that would help most
 found.sentences()                # what is wrong, and what could be changed
 """
 
@@ -17,13 +18,23 @@ from pool.base.errors import UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr
 from pool.classad.eval.expression import node_of
-from pool.matching.clauses import Clause, compared_attribute, deciding, take_apart, weigh
+from pool.matching.clauses import (
+    Clause,
+    bound_of,
+    compared_attribute,
+    conjuncts,
+    deciding,
+    failing_alone,
+    take_apart,
+    weigh,
+)
 from pool.matching.offers import free_of
 from pool.matching.slot_tests import EachSlot, MakeTests, SlotTests, may_drain
 from pool.slots.provision.carve import Rounding, fit_request
 from pool.slots.provision.resources import STANDARD
 
 UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
+_REQUEST: Final = "request"
 _BUSY: Final = frozenset(("Claimed", "Matched", "Preempting"))
 
 
@@ -78,6 +89,7 @@ class Analysis(NamedTuple):
     takers: int = 0  # of the willing slots, those that are free and can give what the job asks for
     obstacles: tuple[str, ...] = ()
     may_drain: bool = False  # some slot is partitionable
+    change: str = ""  # a sentence: what, were it alone otherwise, would make most slots suit a job that suits none
 
     @property
     def matches_nothing(self) -> bool:
@@ -100,13 +112,14 @@ class Analysis(NamedTuple):
             if not row.joins and (row.matched == 0 or row.always is False):
                 known = next((f"; the best of {best[name]}" for name in best if name in row.condition), "")
                 said.append(f"No slot meets the condition {row.condition}{known}.")
+        change = [self.change] if self.change and not said else []
         if not said and self.rejected_by_job == self.slots:
             parts = [row.condition for row in self.table if row.matched not in (None, self.slots) and not row.joins]
             said.append(f"Each of these is true for some slot, but for none all of them: {', '.join(parts)}.")
         if self.reject_job:
             said.append(f"{_slots(self.reject_job)} {'refuses' if self.reject_job == 1 else 'refuse'} the job.")
             said += self.refusals
-        return said
+        return said + change
 
 
 def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot) -> Analysis:
@@ -127,7 +140,7 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot)
     return Analysis(
         requirements=requirements.text,
         clauses=tuple(NumberedCondition(clause.number, clause.text) for clause in clauses),
-        table=tuple(_row(clause) for clause in deciding(clauses)),
+        table=tuple(_row(clause, clauses) for clause in deciding(clauses)),
         attributes=_attributes(job, requirements),
         slots=len(targets),
         machines=len({name if isinstance(name, str) else "" for name in now.values("Machine")}),
@@ -140,6 +153,7 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot)
         takers=obstacles.pop("", 0),
         obstacles=tuple(f"{_slots(count)} would match, but {said}." for said, count in obstacles.items()),
         may_drain=any(map(may_drain, targets)),
+        change="" if willing or if_drained else _best_change(job, clauses, later, len(targets)),
     )
 
 
@@ -176,10 +190,11 @@ def _obstacle(job: ClassAd, slot: ClassAd) -> str:
     return ""
 
 
-def _row(clause: Clause) -> ConditionRow:
+def _row(clause: Clause, clauses: Sequence[Clause]) -> ConditionRow:
+    said, joins = clause.reduced(clauses), bool(clause.op)
     if clause.constant is not None:
-        return ConditionRow(clause.number, None, None, clause.constant, clause.text, bool(clause.op))
-    return ConditionRow(clause.number, len(clause.matched), len(clause.drained), None, clause.text, bool(clause.op))
+        return ConditionRow(clause.number, None, None, clause.constant, said, joins)
+    return ConditionRow(clause.number, len(clause.matched), len(clause.drained), None, said, joins)
 
 
 def _attributes(job: ClassAd, requirements: Expr) -> tuple[Attribute, ...]:
@@ -198,6 +213,72 @@ def _best(clauses: Sequence[Clause], empty: SlotTests) -> tuple[Best, ...]:
         if values:
             found[name] = f"{name} is {max(values):g}" if max(values) < 1e6 else f"{name} is {max(values)}"
     return tuple(Best(name, said) for name, said in found.items())
+
+
+class _Change(NamedTuple):
+    """What could be otherwise, the slots that would suit the job then, and which of their numbers it is about."""
+
+    said: str
+    rows: frozenset[int]
+    attribute: str = ""
+    least: bool = True
+
+
+def _best_change(job: ClassAd, clauses: Sequence[Clause], empty: SlotTests, everybody: int) -> str:
+    """The change that makes most slots suit the job, when nobody uses them; of equal ones, that of the first clause."""
+    parts = conjuncts(clauses)
+    accepting = empty.accepting(job)
+    changes = []
+    for part, alone in zip(parts, failing_alone(parts, everybody), strict=True):
+        bound, without = bound_of(part, job), f"Without {Expr(part.node).text}"
+        if bound is None:
+            changes.append(_Change(without, alone & accepting))
+        elif bound.least and bound.limit and (asked := _number(job.eval(bound.limit))) is not None:
+            rows = _asking_less(job, bound.limit, bound.attribute, empty, strict=bound.strict)
+            changes.append(_Change(f"{without} ({bound.limit} is {asked:.15g})", rows, bound.attribute))
+        else:
+            changes.append(_Change(without, alone & accepting, bound.attribute, bound.least))
+    changes += _smaller_requests(job, empty)
+    best = max(changes, key=lambda one: len(one.rows))
+    return _said(best, empty) if best.rows else ""
+
+
+def _smaller_requests(job: ClassAd, empty: SlotTests) -> Iterable[_Change]:
+    """What the slots compare in their own Requirements, whether a clause of the job does or not."""
+    for name in job:
+        resource = name[len(_REQUEST) :]
+        if name.lower().startswith(_REQUEST) and (asked := _number(job.eval(name))) is not None:
+            yield _Change(
+                f"With a smaller {name} (it is {asked:.15g})", _asking_less(job, name, resource, empty), resource
+            )
+
+
+def _asking_less(
+    job: ClassAd, request: str, attribute: str, empty: SlotTests, *, strict: bool = False
+) -> frozenset[int]:
+    """The slots that would suit the job if it asked for as little as the smallest of all slots has."""
+    # Nothing at all is no smaller amount but another request: without a GPU, say.
+    amounts = [amount for value in empty.values(attribute) if (amount := _number(value)) is not None and amount > 0]
+    if not amounts or min(amounts) - strict >= job.eval_float(request, 0.0):
+        return frozenset()
+    smaller = ClassAd({request: min(amounts) - strict}, parent=job)
+    return empty.accepted(smaller) & empty.accepting(smaller)
+
+
+def _said(change: _Change, empty: SlotTests) -> str:
+    said = f"{change.said}, {_slots(len(change.rows))} would suit"
+    values = empty.values(change.attribute) if change.attribute else []
+    amounts = [
+        amount for row, value in enumerate(values) if row in change.rows and (amount := _number(value)) is not None
+    ]
+    if not amounts:
+        return f"{said}."
+    most = f"the largest has {max(amounts):.15g}" if change.least else f"the smallest has {min(amounts):.15g}"
+    return f"{said}; {most}."
+
+
+def _number(value: object) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _refusals(job: ClassAd, slots: Sequence[ClassAd], refused: frozenset[int], tests: SlotTests) -> list[str]:

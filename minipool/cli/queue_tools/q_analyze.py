@@ -256,11 +256,10 @@ def _counts(name: str, found: Analysis) -> str:
 def _warning(found: Analysis) -> str:
     if not found.matches_nothing:
         return ""
-    if found.reject_job == 0:
-        return "\nWARNING:  Be advised:\n   No machines matched the job's constraints\n"
-    return "\nWARNING:  Be advised:\n   Job did not match any machines' constraints\n" + "".join(
-        f"   {sentence}\n" for sentence in found.refusals
-    )
+    by_job = found.reject_job == 0
+    said = "No machines matched the job's constraints" if by_job else "Job did not match any machines' constraints"
+    sentences = [said, *(() if by_job else found.refusals), *([found.change] if found.change else [])]
+    return "\nWARNING:  Be advised:\n" + "".join(f"   {sentence}\n" for sentence in sentences)
 
 
 def _negotiators(job: ClassAd, reasons: Sequence[str]) -> str:

@@ -60,7 +60,8 @@ WAITS = {
         ),
         [
             "Each of these is true for some slot, but for none all of them:"
-            " TARGET.HasDocker == true, TARGET.HasJava == true."
+            " TARGET.HasDocker == true, TARGET.HasJava == true.",
+            "Without TARGET.HasDocker == true, 1 slot would suit.",
         ],
     ),
     "an owner's START": (
@@ -69,7 +70,11 @@ WAITS = {
     ),
     "more cores than a machine has": (
         waits(a_slot(), RequestCpus=64),
-        ["1 slot refuses the job.", "1 slot: TARGET.RequestCpus <= MY.Cpus does not hold for the job."],
+        [
+            "1 slot refuses the job.",
+            "1 slot: TARGET.RequestCpus <= MY.Cpus does not hold for the job.",
+            "With a smaller RequestCpus (it is 64), 1 slot would suit; the largest has 4.",
+        ],
     ),
     "cores that others use": (
         waits(a_slot(Cpus=0)), ["1 slot would match, but other jobs are using them now: the job waits."]
@@ -122,3 +127,18 @@ def test_better_analyze_repeats_what_the_negotiator_says_of_a_job_that_waits() -
     reasons = ["The ceiling of alice@pool.test allows no more than 1."]
     assert f"\nThe negotiator says:\n   {reasons[0]}\n" in report(a_job(JobStatus=1), [a_slot()], reasons)
     assert "The negotiator says" not in report(a_job(JobStatus=2), [a_slot()], reasons)
+
+
+def test_better_analyze_ends_its_advice_with_the_change_that_helps_most() -> None:
+    said = report(a_job(JobStatus=1, RequestMemory=99999), [a_slot(), a_slot(OpSys="WINDOWS")])
+    assert said.partition("WARNING:  Be advised:\n")[2] == (
+        "   No machines matched the job's constraints\n"
+        "   Without TARGET.Memory >= RequestMemory (RequestMemory is 99999), 1 slot would suit; the largest has 8192.\n\n"
+    )
+    refused = report(a_job(JobStatus=1, RequestCpus=64), [a_slot()])
+    assert refused.partition("WARNING:  Be advised:\n")[2] == (
+        "   Job did not match any machines' constraints\n"
+        "   1 slot: TARGET.RequestCpus <= MY.Cpus does not hold for the job.\n"
+        "   With a smaller RequestCpus (it is 64), 1 slot would suit; the largest has 4.\n\n"
+    )
+    assert "would suit" not in report(a_job(JobStatus=1), [a_slot()])

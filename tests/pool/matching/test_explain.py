@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pool.classad import ClassAd, expr
+from pool.matching.column_tests import ColumnTests
 from pool.matching.explain import Analysis, analyze
+from pool.matching.slot_tests import EachSlot, MakeTests
+from tests.own_attributes import own
 
 REQUIREMENTS = (
     '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && '
@@ -38,6 +43,11 @@ def a_slot(**attributes: object) -> ClassAd:
         "Requirements": expr("Start && WithinResourceLimits"),
     }
     return ClassAd({**ad, **attributes})
+
+
+def of(memory: int) -> dict[str, object]:
+    """A slot's memory, of which nothing is in use."""
+    return {"Memory": memory, "TotalSlotMemory": memory}
 
 
 def table(found: Analysis) -> list[tuple[int, int | None, int | None, str]]:
@@ -96,6 +106,7 @@ def test_a_slot_that_refuses_says_by_which_of_its_conditions() -> None:
         "2 slots refuse the job.",
         '1 slot: TARGET.Owner == "carol" does not hold for the job.',
         "1 slot: TARGET.RequestCpus <= MY.Cpus does not hold for the job.",
+        "With a smaller RequestCpus (it is 9), 1 slot would suit; the largest has 4.",
     ]
 
 
@@ -128,3 +139,90 @@ def test_a_request_that_no_slot_can_give_is_named() -> None:
     assert found.willing == 1
     [sentence] = found.sentences()
     assert "cannot give what the job asks for: the job's RequestCpus is -1.5" in sentence
+
+
+def test_a_row_of_the_table_that_joins_names_rows_of_the_table() -> None:
+    slots = [a_slot(**own(HasLaser=n % 3 == 0, HasJava=n % 2 == 0), **of(500 * 2**n)) for n in range(6)]
+    job = a_job('(TARGET.OpSys == "LINUX") && (TARGET.HasJava) && TARGET.HasLaser && ', RequestMemory=3000)
+    joining = [(row.matched, row.condition) for row in analyze(job, slots).table if row.joins]
+    # Not [2] and [12], which are as [1] and [4] are.
+    assert joining == [(1, "[1] && [3]"), (0, "[4] && [13]")]
+
+
+def test_a_condition_that_only_drained_slots_tell_from_another_is_in_the_table() -> None:
+    slots = [a_slot(Memory=0), a_slot(Memory=0, **own(HasLaser=True))]
+    job = ClassAd({"Requirements": expr("TARGET.Memory >= 500 && TARGET.HasLaser")})
+    assert table(analyze(job, slots)) == [
+        (0, 0, 2, "TARGET.Memory >= 500"),
+        (1, 1, 1, "TARGET.HasLaser"),
+        (2, 0, 1, "[0] && [1]"),
+    ]
+
+
+SUITS_NONE = {
+    "slots in use, as if they were not": (
+        'TARGET.OpSys == "WINDOWS" && TARGET.Cpus >= 2',
+        {},
+        'Without TARGET.OpSys == "WINDOWS", 4 slots would suit.',
+    ),
+    "two conditions that exclude each other": (
+        "TARGET.Cpus <= 4 && TARGET.Memory >= 16000",
+        {},
+        "Without TARGET.Memory >= 16000, 3 slots would suit; the largest has 8192.",
+    ),
+    "a number that may be too great": (
+        'TARGET.TotalSlotCpus < 4 && TARGET.OpSys == "LINUX"',
+        {},
+        "Without TARGET.TotalSlotCpus < 4, 4 slots would suit; the smallest has 4.",
+    ),
+    "the job's side first": (
+        "RequestMemory <= TARGET.Memory",
+        {"RequestMemory": 99999},
+        "Without RequestMemory <= TARGET.Memory (RequestMemory is 99999), 4 slots would suit; the largest has 16384.",
+    ),
+    "more than a request": (
+        "TARGET.Memory > MY.RequestMemory",
+        {"RequestMemory": 16384},
+        "Without TARGET.Memory > MY.RequestMemory (RequestMemory is 16384), 4 slots would suit; the largest has 16384.",
+    ),
+    "a request that is computed": (
+        "TARGET.Memory >= RequestMemory",
+        {"RequestMemory": expr("RequestCpus * 50000"), "RequestCpus": 2},
+        "Without TARGET.Memory >= RequestMemory (RequestMemory is 100000), 4 slots would suit; the largest has 16384.",
+    ),
+    "a bound that is computed": (
+        "TARGET.Memory >= RequestMemory * 9",
+        {"RequestMemory": 4000},
+        "Without TARGET.Memory >= RequestMemory * 9, 4 slots would suit; the largest has 16384.",
+    ),
+    "a request that slots compare": (
+        "TARGET.Memory >= 1",
+        {"RequestCpus": 64, "RequestMemory": 9000},
+        "With a smaller RequestCpus (it is 64), 1 slot would suit; the largest has 16.",
+    ),
+    "two things at once": ('TARGET.OpSys == "WINDOWS" && TARGET.Arch == "aarch64"', {}, ""),
+    "either of two": (
+        'TARGET.OpSys == "WINDOWS" || TARGET.Arch == "aarch64"',
+        {},
+        'Without TARGET.OpSys == "WINDOWS" || TARGET.Arch == "aarch64", 4 slots would suit.',
+    ),
+    "what is true for no slot": ("TARGET.Cpus >= 1 && false", {}, "Without false, 4 slots would suit."),
+}
+
+
+@pytest.mark.parametrize("tests", [EachSlot, ColumnTests])
+@pytest.mark.parametrize("name", SUITS_NONE)
+def test_the_single_change_that_would_help_most_is_told(name: str, tests: MakeTests) -> None:
+    requirements, attributes, change = SUITS_NONE[name]
+    slots = [a_slot(Cpus=0, Memory=0), a_slot(), a_slot(), a_slot(Cpus=16, TotalSlotCpus=16, **of(16384))]
+    job = ClassAd({"RequestCpus": 1, "RequestMemory": 64, "Requirements": expr(requirements)})
+    job.update(attributes)
+    assert analyze(job, slots, tests).change == change
+
+
+def test_less_of_what_is_asked_for_is_still_some_of_it() -> None:
+    start = expr("TARGET.RequestGPUs > 0 && TARGET.RequestGPUs <= MY.GPUs")
+    slots = [a_slot(GPUs=count, TotalSlotGPUs=count, Start=start) for count in (0, 2, 4)]
+    job = a_job("TARGET.GPUs >= RequestGPUs && ", RequestGPUs=8)
+    told = "Without TARGET.GPUs >= RequestGPUs (RequestGPUs is 8), 2 slots would suit; the largest has 4."
+    assert analyze(job, slots).change == told
