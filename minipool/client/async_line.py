@@ -13,7 +13,7 @@ from minipool.client.patience import Attempts
 from minipool.client.session import ANSWERS_S, Session
 from pool.base.errors import PeerError, PoolError
 from protocol.rpc import endpoints
-from protocol.rpc.remote import TimedOut
+from protocol.rpc.remote import ConnectionLost, TimedOut
 from protocol.wire.address import Address
 from protocol.wire.message import StreamRequest
 
@@ -52,6 +52,14 @@ class AsyncLine:
                 security = await trio.to_thread.run_sync(session.security_for, address)
                 self._peer = await endpoints.open_peer(self._nursery, address, security=security)
             return self._peer
+
+    def _there(self) -> endpoints.Peer:
+        """The connection as it was opened; ConnectionLost, of it or of what it is asked, when it is lost since."""
+        if self._closed:
+            raise steps.PoolClosed
+        if self._peer is None:
+            raise ConnectionLost("the connection to the schedd is lost: closed")
+        return self._peer
 
     async def aclose(self) -> None:
         """Close the connection."""
@@ -99,16 +107,16 @@ class AsyncLine:
             case steps.Connect(patience=patience):
                 return await within(patience, self.open)
             case steps.Call(request=asked, timeout=timeout):
-                return await (await self.open()).call(asked, timeout=timeout)
+                return await self._there().call(asked, timeout=timeout)
             case steps.All(request=request, patience=patience):
-                peer = await self.open()
+                peer = self._there()
                 return await within(patience, lambda: _all_items(peer, request))
             case steps.AllOfCollector(request=request, patience=patience):
                 return await within(patience, lambda: self._all_of_collector(request))
             # A stream that was begun before is given back first: only one is followed at a time.
             case steps.Begin(request=request):
                 await begun.aclose()
-                return await begun.enter_async_context((await self.open()).stream(request))
+                return await begun.enter_async_context(self._there().stream(request))
             case steps.BeginOfCollector(request=request, patience=patience):
                 await begun.aclose()
                 return await within(patience, lambda: self._of_collector(request, begun))

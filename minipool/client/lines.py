@@ -17,6 +17,7 @@ from minipool.client.patience import Attempts
 from minipool.client.session import Session
 from pool.base.errors import PoolError
 from protocol.rpc.blocking import BlockingPeer
+from protocol.rpc.remote import ConnectionLost
 from protocol.wire.message import StreamRequest
 
 T = TypeVar("T")
@@ -37,6 +38,12 @@ class ThreadConnection:
             self.close()
             where = self._session.address("schedd", name=self._schedd)
             self._peer = self._session.connect(where, timeout=timeout)
+        return self._peer
+
+    def there(self) -> BlockingPeer:
+        """The connection as it was opened; ConnectionLost, of it or of what it is asked, when it is lost since."""
+        if self._peer is None:
+            raise ConnectionLost("the connection to the schedd is lost: closed")
         return self._peer
 
     def close(self) -> None:
@@ -111,15 +118,15 @@ class Lines:
             case steps.Do(function=function):
                 return function()
             case steps.Connect(patience=patience):
-                return self._peer(patience.connecting(time.monotonic()))
+                return self._open_line().open(patience.connecting(time.monotonic()))
             case steps.Call(request=request, timeout=timeout):
-                return self._peer().call(request, timeout=timeout)
+                return self._open_line().there().call(request, timeout=timeout)
             case steps.All(request=request, patience=patience):
-                return list(self._peer().stream(request, deadline=patience.deadline))
+                return list(self._open_line().there().stream(request, deadline=patience.deadline))
             case steps.AllOfCollector(request=request, patience=patience):
                 return self._all_of_collector(request, patience)
             case steps.Begin(request=request, patience=patience):
-                return self._peer().stream(request, deadline=patience.deadline)
+                return self._open_line().there().stream(request, deadline=patience.deadline)
             case steps.BeginOfCollector(request=request, patience=patience):
                 return self._of_collector(request, patience)
             case steps.Next(items=items):
@@ -127,11 +134,11 @@ class Lines:
             case steps.Tell():
                 raise AssertionError("nobody listens")
 
-    def _peer(self, timeout: float | None = None) -> BlockingPeer:
-        """This thread's connection."""
+    def _open_line(self) -> ThreadConnection:
+        """This thread's connection, of a pool that is not closed."""
         if self._closed:
             raise steps.PoolClosed
-        return self._line().open(timeout)
+        return self._line()
 
     def _of_collector(self, request: StreamRequest[item_T], patience: Attempts) -> Iterator[item_T]:
         if self._closed:

@@ -17,6 +17,11 @@ import trio
 
 import minipool
 from minipool.client.model import Status
+from minipool.client.patience import Attempts
+from minipool.client.steps import All, Begin, Call, Connect, Do, Next, Step, Steps
+from protocol.messages.schedd import QueryJobs, Selection, WatchJobs
+from protocol.messages.submit import ReserveCluster
+from protocol.rpc.remote import ConnectionLost
 from tests.whole.real_pool import RealPool
 
 WAIT_S = 240
@@ -94,6 +99,47 @@ def test_waits_over_trio_outlive_the_schedd(running: RealPool, here: Path) -> No
             assert [result.exit_code for result in results] == [3]
 
     trio.run(main)
+
+
+def test_a_schedd_that_leaves_as_it_is_to_be_asked_is_lost_not_out_of_reach(running: RealPool, here: Path) -> None:
+    """Waits and queries try again when the schedd is lost; that it cannot be reached would end them."""
+
+    def leave() -> None:
+        process = Path(f"/proc/{running.pid_of('schedd')}")
+        running.tool("condor_off", "-daemon", "schedd")
+        running.until(lambda: not process.exists(), "the schedd to leave")
+
+    def come_back() -> None:
+        running.tool("condor_on", "-daemon", "schedd")
+        running.until(lambda: running.pid_of("schedd"), "the schedd to be back")
+
+    def answered(step: Step, patience: Attempts) -> Steps[None]:
+        items = yield step
+        yield Next(items=items, patience=patience)
+
+    def asked() -> Steps[None]:
+        patience, all_jobs = Attempts(0.0, None), Selection(all=True)
+        steps = (
+            Begin(request=WatchJobs(select=all_jobs), patience=patience),
+            All(request=QueryJobs(select=all_jobs), patience=patience),
+            Call(request=ReserveCluster(), timeout=None),
+        )
+        yield Connect(patience=patience)
+        yield Do(function=leave)
+        try:
+            for step in steps:
+                with pytest.raises(ConnectionLost):
+                    yield from answered(step, patience)
+        finally:
+            come_back()
+
+    async def over_trio() -> None:
+        async with minipool.open_pool() as pool:
+            await pool._line.perform(asked())
+
+    trio.run(over_trio)
+    with minipool.connect() as pool:
+        pool._lines.perform(asked())
 
 
 @pytest.mark.parametrize("tool", [("pool", "watch"), ("condor_watch_q", "-clusters")])
