@@ -25,8 +25,9 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.absent import AbsentAds
+from pool.ads.key import Key, key_of
 from pool.ads.limits import asked_for, daemon_limits
-from pool.ads.table import ANY, AdStore, Key, StoredAd, key_of
+from pool.ads.table import ANY, AdStore, StoredAd
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
 from pool.classad.eval.delta import Delta, changed_by

@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
-from pool.ads.table import Key, StoredAd, key_of
-from pool.base.errors import PoolError
+from pool.ads.key import Key, key_of
+from pool.ads.table import StoredAd
+from pool.base.errors import PeerError, PoolError
 from pool.base.private_file import keep_private
 from pool.classad import ClassAd
 from protocol.wire.ad_table import unpack_ads
@@ -86,6 +87,8 @@ class PersistentAds:
                 try:
                     await self._start.world.threads.run_sync(self._file.save, now)
                 except sqlite3.Error as error:
+                    # Tried again with the next change.
+                    self._changed |= now.keys()
                     self._start.log.always(f"The ads of absent machines are not on disk: {error}")
             await news.wait()
 
@@ -105,7 +108,7 @@ class AdFile:
     def _named(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, PeerError) as error:
             raise PoolError(
                 f"the ads in {self._path} cannot be read: {error}",
                 expected="the SQLite database of this collector (COLLECTOR_PERSISTENT_AD_LOG)",
@@ -115,7 +118,7 @@ class AdFile:
         """All ads."""
         with self._named():
             rows = self._connection.execute("SELECT sender, heard_at, ad FROM ads ORDER BY heard_at").fetchall()
-        return [KeptAd(ad, sender, heard_at) for sender, heard_at, packed in rows for ad in unpack_ads(packed)]
+            return [KeptAd(ad, sender, heard_at) for sender, heard_at, packed in rows for ad in unpack_ads(packed)]
 
     def save(self, ads: Mapping[Key, StoredAd | None]) -> None:
         """Write these, and remove those that are None."""

@@ -107,13 +107,13 @@ class SlotWatch:
         if gone or ad is None:
             self._changed()
             return
-        if ad.eval_bool("Offline") is True:  # it sleeps, or is expected no sooner than somebody wakes it
-            self._forget(delta.name)
-            return
         private = delta.private
         if delta.change is AdChange.CHANGE:
             private = private or self._private.get(delta.name)
         self._private[delta.name] = private
+        if ad.eval_bool("Offline") is True:  # it sleeps, or is expected no sooner than somebody wakes it
+            self._take_back(delta.name)
+            return
         asked_for = self._asked_for(self._offers.ad(delta.name), ad)
         self._offers.put(ad, private)
         look = _look(ad, private)
@@ -122,9 +122,13 @@ class SlotWatch:
             self._changed()
 
     def _forget(self, name: str) -> None:
+        self._take_back(name)
+        self._private.pop(name, None)
+
+    def _take_back(self, name: str) -> None:
+        """Offer it no more."""
         self._offers.remove(name)
         self._known.pop(name, None)
-        self._private.pop(name, None)
 
 
 def _look(ad: ClassAd, private: ClassAd | None) -> object:

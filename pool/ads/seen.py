@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
+from pool.ads.key import Key, key_of
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
 from pool.classad.eval.delta import Delta, changed_by, delta
@@ -57,9 +58,6 @@ class ToldDelta(Protocol):
     def resumed(self) -> bool: ...
     @property
     def settled(self) -> bool: ...
-
-
-Key = tuple[str, str]
 
 
 class DoesNotFit(PeerError):
@@ -106,7 +104,7 @@ class SeenAds:
 
     def get(self, ad_type: str, name: str) -> ClassAd | None:
         """One ad."""
-        seen = self._ads.get(_key(ad_type, name))
+        seen = self._ads.get(key_of(ad_type, name))
         return None if seen is None else seen.ad
 
     @property
@@ -130,7 +128,7 @@ class SeenAds:
                 return self._sync(told)
             case AdChange.SETTLED:
                 return self.doubt_ends()
-        key = _key(told.ad_type, told.name)
+        key = key_of(told.ad_type, told.name)
         before = self._ads.get(key)
         if told.change is AdChange.REMOVE:
             news = self._gone([key])
@@ -180,7 +178,3 @@ class SeenAds:
             self._untold.discard(key)
             self._doubtful.discard(key)
         return [AdNews(seen.ad_type, seen.name, seen.ad, seen.ad, gone=True) for _, seen in gone]
-
-
-def _key(ad_type: str, name: str) -> Key:
-    return ad_type.lower(), name.lower()

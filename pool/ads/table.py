@@ -23,6 +23,7 @@ from itertools import chain
 from sys import intern
 from typing import Final, NamedTuple
 
+from pool.ads.key import Key, key_of
 from pool.ads.limits import DAEMONS, AdLimits
 from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr
@@ -35,8 +36,6 @@ ADS_PER_SENDER_MAX: Final = 50_000
 BYTES_PER_SENDER_MAX: Final = 128 << 20
 ANY: Final = "any"
 GONE_MAX: Final = 10_000
-
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,6 @@ class StoredAd:
     def key(self) -> Key:
         """What it replaces, and is replaced by."""
         return key_of(self.ad_type, self.name)
-
-
-def key_of(ad_type: str, name: str) -> Key:
-    """The place of an ad in a table."""
-    return ad_type.lower(), name.lower()
 
 
 class GoneAd(NamedTuple):

@@ -67,9 +67,9 @@ def ended(
     changes, fate = _decide(job, status, end, stop, now, system, attributes)
     if "NumVacates" in attributes:
         attributes.update(_vacates_by_reason(job, attributes, now))
-    if "RemotePool" not in job:  # as long as LastRemoteHost names a machine of this pool
-        changes = replace(changes, drop=(*changes.drop, "LastRemotePool"))
-    return (replace(changes, earlier=tuple(earlier)) if earlier else changes), fate
+    # LastRemoteHost is a machine of this pool then.
+    drop = changes.drop if "RemotePool" in job else (*changes.drop, "LastRemotePool")
+    return replace(changes, drop=drop, earlier=tuple(earlier)), fate
 
 
 def ended_unrun(job: ClassAd, code: ClassAd, now: float, system: SystemPolicy, what: str) -> tuple[Changes, Fate]:

@@ -77,7 +77,7 @@ class _Reading:
         id = f"{record.texts.get('clusterid', '?')}.{record.texts.get('procid', '?')}"
         prio = int(record.number("JobPrio") or 0)
         job = RecordedJob(id, _submitter(record), submitted, run_s, prio, self._kind(record))
-        # A file of executions has a job once for each of them; what it needed is what the last one says.
+        # A file of executions has a job once for each of them; what it needed is what the longest says.
         which = record.texts.get("globaljobid") or f"{id} {record.line} {record.nth}"
         known = self.jobs.get(which)
         if known is None or known.run_s < run_s:

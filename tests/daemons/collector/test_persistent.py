@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,28 @@ async def test_offline_machines_are_known_after_a_restart_until_they_are_not_off
         await trio.sleep(8000)
         await restart(host)
         assert await names(host) == []
+
+
+async def test_what_could_not_be_written_is_written_with_the_next_change(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with one_host(tmp_path, overrides={"COLLECTOR_PERSISTENT_AD_LOG": str(tmp_path / "ads")}) as host:
+        await host.start("collector")
+        with closing(sqlite3.connect(tmp_path / "ads")) as other:
+            other.execute("CREATE TRIGGER full BEFORE INSERT ON ads BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+            await publish(host, a_machine("a@n", Offline=True))
+            await trio.sleep(1)
+            assert "the disk is full" in (host.directory / "log" / "CollectorLog").read_text()
+            other.execute("DROP TRIGGER full")
+        await publish(host, a_machine("b@n", Offline=True))
+        await restart(host)
+        assert await names(host) == ["a@n", "b@n"]
+
+
+def test_a_row_that_holds_no_ad_is_named(tmp_path: Path) -> None:
+    file = AdFile(tmp_path / "ads")
+    with closing(sqlite3.connect(tmp_path / "ads")) as other, other:
+        other.execute("INSERT INTO ads VALUES ('machine', 'a@n', '', 0.0, x'c1')")
+    with pytest.raises(PoolError, match=r"the ads in .*/ads cannot be read: "):
+        file.load()
 
 
 def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:

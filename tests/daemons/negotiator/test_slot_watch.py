@@ -160,3 +160,8 @@ async def test_a_machine_that_is_offline_offers_nothing_until_it_is_not(tmp_path
         collector.tell(change("Offline", claim_id="second"))
         await slots.until(lambda: slots.offers.ad(NAME) is not None)
         assert (slots.ad()["Cpus"], slots.claim_ids()) == (1, ("second",))
+        collector.tell(change(Offline=True))
+        await slots.until(lambda: slots.offers.ad(NAME) is None)
+        collector.tell(change("Offline"))
+        await slots.until(lambda: slots.offers.ad(NAME) is not None)
+        assert slots.claim_ids() == ("second",), "what is not told again is as it was"
