@@ -139,6 +139,8 @@ class Dag(NamedTuple):
     """SET_JOB_ATTR: attributes of DAGMan's own job, with the text of their expressions."""
     rejected: Place | None = None
     """Where REJECT stands: such a graph is not run."""
+    warnings: tuple[str, ...] = ()
+    """What the reader found strange, each with its place."""
 
 
 ALL_NODES: Final = "ALL_NODES"

@@ -1,0 +1,386 @@
+"""One line of a DAG file to one command. Whether the nodes that it names exist, `scope.py` knows.
+
+Keywords are read in any case, and with - for _. The rules of what may follow are those of grammar.lark, by hand:
+a graph of 100,000 nodes has half a million lines, and tools pay for no parser generator at their start.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import Final, NamedTuple
+
+from pool.base.nearest import nearest_name
+from pool.dag.language.errors import wrong
+from pool.dag.language.settings import SETTINGS
+from pool.dag.language.source import Line, Source
+from pool.dag.language.words import pairs, plain, rest_after, same_word, whole, words
+from pool.dag.model import ALL_NODES, DotFile, Environment, NodeKind, StatusFile, Variable
+
+
+class NodeLine(NamedTuple):
+    """JOB, SUBDAG EXTERNAL, FINAL, PROVISIONER or SERVICE."""
+
+    kind: NodeKind
+    name: str
+    submit: str
+    description: str | None = None
+    directory: str = ""
+    noop: bool = False
+    done: bool = False
+
+
+class SpliceLine(NamedTuple):
+    """SPLICE."""
+
+    name: str
+    file: str
+    directory: str = ""
+
+
+class DescriptionLine(NamedTuple):
+    """SUBMIT-DESCRIPTION."""
+
+    name: str
+    text: str
+
+
+class IncludeLine(NamedTuple):
+    """INCLUDE."""
+
+    file: str
+
+
+class EdgesLine(NamedTuple):
+    """PARENT ... CHILD ..., perhaps WEAK."""
+
+    parents: list[str]
+    children: list[str]
+    weak: bool = False
+
+
+class Setting(NamedTuple):
+    """What a command says of one node, or of all: a field of `Node`, and its value."""
+
+    node: str
+    field: str
+    value: object
+
+
+class VarsLine(NamedTuple):
+    """VARS."""
+
+    node: str
+    variables: tuple[Variable, ...]
+
+
+class MaxJobsLine(NamedTuple):
+    """MAXJOBS."""
+
+    category: str
+    limit: int
+
+
+class PinLine(NamedTuple):
+    """PIN_IN or PIN_OUT."""
+
+    side: str
+    node: str
+    number: int
+
+
+class ConnectLine(NamedTuple):
+    """CONNECT."""
+
+    parent: str
+    child: str
+
+
+class GraphSetting(NamedTuple):
+    """What a command says of the whole graph: a field of `Dag`, and its value."""
+
+    keyword: str
+    field: str
+    value: object
+
+
+Command = (
+    NodeLine | SpliceLine | DescriptionLine | IncludeLine | EdgesLine | Setting | VarsLine
+    | MaxJobsLine | PinLine | ConnectLine | GraphSetting
+)  # fmt: skip
+
+_RESERVED: Final = frozenset(("PARENT", "CHILD", ALL_NODES))
+_NODES: Final[dict[str, NodeKind]] = {
+    "JOB": "JOB", "SUBDAG": "SUBDAG", "FINAL": "FINAL", "PROVISIONER": "PROVISIONER", "SERVICE": "SERVICE",
+}  # fmt: skip
+
+
+def parse(line: Line, source: Source) -> Command:
+    """The command of a line. An inline description is taken from `source`, which stands behind the line."""
+    said = words(line, free=line.text[:3].upper() in _FREE)
+    # As it is mostly written, and then, to be sure, in any case.
+    keyword = said[0] if said[0] in KEYWORDS else said[0].upper().replace("-", "_")
+    if keyword in _NODES:
+        return _node(line, said, _NODES[keyword], source)
+    if keyword in SETTINGS:
+        read = SETTINGS[keyword]
+        return Setting(*read(line, said))
+    match keyword:
+        case "PARENT":
+            return _edges(line, said)
+        case "VARS":
+            return _vars(line, said)
+        case "SUBMIT_DESCRIPTION":
+            return _description(line, said, source)
+        case "WEAK":
+            if len(said) < 2 or not same_word(said[1], "PARENT"):
+                raise wrong("WEAK stands before PARENT only", *line, expected="WEAK PARENT ... CHILD ...")
+            return _edges(line, said[1:])._replace(weak=True)
+    if keyword not in KEYWORDS:
+        near = nearest_name(keyword, KEYWORDS)
+        hint = f" (did you mean {near}?)" if near else ""
+        raise wrong(f"{said[0]} is not a command of DAG files{hint}", *line, said[0])
+    return _rare(line, said, keyword)
+
+
+def _rare(line: Line, said: list[str], keyword: str) -> Command:
+    match keyword:
+        case "SPLICE":
+            return _splice(line, said)
+        case "INCLUDE":
+            return IncludeLine(_one_file(line, said))
+        case "MAXJOBS":
+            _exactly(line, said, 3, "MAXJOBS category number")
+            return MaxJobsLine(said[1], whole(line, said[2], "a number of nodes", least=0))
+        case "PIN_IN" | "PIN_OUT":
+            _exactly(line, said, 3, f"{keyword} node number")
+            return PinLine(keyword, said[1], whole(line, said[2], "a pin number", least=1))
+        case "CONNECT":
+            _exactly(line, said, 3, "CONNECT splice splice")
+            return ConnectLine(said[1], said[2])
+        case _:
+            field, value = _of_graph(line, said, keyword)
+            return GraphSetting(keyword, field, value)
+
+
+def _of_graph(line: Line, said: list[str], keyword: str) -> tuple[str, object]:
+    match keyword:
+        case "CONFIG":
+            return "config", _one_file(line, said)
+        case "JOBSTATE_LOG":
+            return "jobstate_log", _one_file(line, said)
+        case "NODE_STATUS_FILE":
+            return "status_file", _status_file(line, said)
+        case "DOT":
+            return "dot", _dot(line, said)
+        case "SET_JOB_ATTR":
+            return "attributes", _attribute(line)
+        case "ENV":
+            return "environment", _environment(line, said)
+        case _:
+            _exactly(line, said, 1, "REJECT alone")
+            return "rejected", None
+
+
+def _node(line: Line, said: list[str], kind: NodeKind, source: Source) -> NodeLine:
+    if kind == "SUBDAG":
+        if len(said) < 2 or not same_word(said[1], "EXTERNAL"):
+            raise wrong("SUBDAG without EXTERNAL", *line, expected="SUBDAG EXTERNAL name file")
+        said = said[1:]
+    # A name and a file, as nearly all say.
+    if len(said) == 3 and said[2][0] not in "{@\"'" and said[1].upper() not in _RESERVED:
+        return NodeLine(kind, said[1], intern(said[2]))
+    if len(said) < 3:
+        raise wrong(
+            f"{said[0] if kind != 'SUBDAG' else kind} wants a name and a {_TAKES[kind]}", *line, expected=_SYNTAX[kind]
+        )
+    if said[1].upper() in _RESERVED:
+        raise wrong(f"{said[1]} is a reserved word, and no node's name", *line, said[1])
+    description = None
+    options = said[3:]
+    if kind != "SUBDAG" and (end := _end_mark(line, said[2])) is not None:
+        _nothing_behind(line, options, said[2])
+        # NOOP and its like stand behind the end mark.
+        description, more = _inline(line, end, source)
+        options = words(Line(line.file, line.number, more))
+    return _node_options(
+        line, NodeLine(kind, said[1], "" if description is not None else plain(said[2]), description), options
+    )
+
+
+def _node_options(line: Line, node: NodeLine, options: list[str]) -> NodeLine:
+    at = 0
+    while at < len(options):
+        option = options[at]
+        at += 1
+        if same_word(option, "NOOP"):
+            node = node._replace(noop=True)
+        elif same_word(option, "DONE"):
+            node = node._replace(done=True)
+        elif same_word(option, "DIR"):
+            node, at = node._replace(directory=_directory(line, options, at)), at + 1
+        else:
+            raise wrong(f"{option} is not known here", *line, option, expected=_SYNTAX[node.kind])
+    return node
+
+
+def _directory(line: Line, options: list[str], at: int) -> str:
+    if at >= len(options):
+        raise wrong("DIR wants a directory", *line, expected="DIR directory")
+    return plain(options[at])
+
+
+def _end_mark(line: Line, word: str) -> str | None:
+    """What ends the inline description that a word begins; None if it begins none."""
+    if word[0] == "{":
+        return "}"
+    if not word.startswith("@="):
+        return None
+    if len(word) == 2:
+        raise wrong("@= wants the mark that ends the description", *line, word, expected="@=END ... @END")
+    return "@" + word[2:]
+
+
+def _inline(line: Line, end: str, source: Source) -> tuple[str, str]:
+    found = source.description(end)
+    if found is None:
+        raise wrong(f"the description is not ended by {end}", *line, expected=f"a line of its own with {end}")
+    return found
+
+
+def _nothing_behind(line: Line, options: list[str], begin: str) -> None:
+    if options or begin[0] == "{" != begin:
+        raise wrong(f"nothing stands behind the {begin[:1]} of a description", *line, begin, expected="a new line")
+
+
+def _description(line: Line, said: list[str], source: Source) -> DescriptionLine:
+    end = _end_mark(line, said[2]) if len(said) > 2 else None
+    if end is None:
+        raise wrong("SUBMIT-DESCRIPTION wants a name and a description", *line, expected="SUBMIT-DESCRIPTION name {")
+    _nothing_behind(line, said[3:], said[2])
+    text, more = _inline(line, end, source)
+    if more.strip():
+        raise wrong(f"{more.strip()} behind the end of a description", *line, expected="nothing")
+    return DescriptionLine(said[1], text)
+
+
+def _splice(line: Line, said: list[str]) -> SpliceLine:
+    if len(said) < 3:
+        raise wrong("SPLICE wants a name and a DAG file", *line, expected="SPLICE name file [DIR directory]")
+    directory = ""
+    if len(said) > 3:
+        if not same_word(said[3], "DIR") or len(said) > 5:
+            raise wrong(f"{said[-1]} is not known here", *line, said[-1], expected="SPLICE name file [DIR directory]")
+        directory = _directory(line, said, 4)
+    return SpliceLine(said[1], plain(said[2]), directory)
+
+
+def _edges(line: Line, said: list[str]) -> EdgesLine:
+    # Nearly all lines are PARENT one CHILD some.
+    at = 2 if len(said) > 3 and said[2] in ("CHILD", "child") else _child_at(said)
+    parents, children = said[1:at], said[at + 1 :]
+    if not parents or not children:
+        missing = "parent" if not parents else "CHILD" if at >= len(said) else "child"
+        raise wrong(f"{missing} is missing", *line, expected="PARENT node... CHILD node...")
+    return EdgesLine(parents, children)
+
+
+def _child_at(said: list[str]) -> int:
+    return next((at for at, word in enumerate(said) if at and same_word(word, "CHILD")), len(said))
+
+
+def _vars(line: Line, said: list[str]) -> VarsLine:
+    if len(said) < 2:
+        raise wrong("VARS wants a node", *line, expected=_VARS)
+    # A node may be named after what stands before its variables, but no variable is: it has an = behind it.
+    where = said[2].upper() if len(said) > 2 else ""
+    if where != "PREPEND" and where != "APPEND":
+        where = ""
+    found = pairs(line, rest_after(line.text, 3 if where else 2))
+    if not found:
+        raise wrong("VARS without a variable", *line, expected=_VARS)
+    return VarsLine(said[1], tuple([Variable(_variable(line, name), value, where) for name, value in found]))  # type: ignore[arg-type]
+
+
+def _variable(line: Line, name: str) -> str:
+    # As in a submit file, an attribute of the job.
+    if name[0] == "+":
+        name = "My." + name[1:]
+    if name == "My.":
+        raise wrong("+ wants the name of an attribute", *line, "+", expected=_VARS)
+    if name[:5].lower() == "queue":
+        raise wrong(f"{name} is not a variable's name: none begins with queue", *line, name)
+    return intern(name)
+
+
+def _one_file(line: Line, said: list[str]) -> str:
+    _exactly(line, said, 2, f"{said[0]} file")
+    return plain(said[1])
+
+
+def _exactly(line: Line, said: list[str], count: int, syntax: str) -> None:
+    if len(said) > count:
+        raise wrong(f"{said[count]} is not known here", *line, said[count], expected=syntax)
+    if len(said) < count:
+        raise wrong(f"{said[0]} wants more", *line, expected=syntax)
+
+
+def _status_file(line: Line, said: list[str]) -> StatusFile:
+    if len(said) < 2:
+        raise wrong("NODE_STATUS_FILE wants a file", *line, expected=_STATUS)
+    status = StatusFile(plain(said[1]))
+    for word in said[2:]:
+        if same_word(word, "ALWAYS_UPDATE"):
+            status = status._replace(always=True)
+        else:
+            status = status._replace(min_interval_s=whole(line, word, "a number of seconds", least=0))
+    return status
+
+
+def _dot(line: Line, said: list[str]) -> DotFile:
+    if len(said) < 2:
+        raise wrong("DOT wants a file", *line, expected=_DOT)
+    dot = DotFile(plain(said[1]))
+    options = iter(said[2:])
+    for option in options:
+        match option.upper().replace("-", "_"):
+            case "UPDATE" | "DONT_UPDATE" as word:
+                dot = dot._replace(update=word == "UPDATE")
+            case "OVERWRITE" | "DONT_OVERWRITE" as word:
+                dot = dot._replace(overwrite=word == "OVERWRITE")
+            case "INCLUDE":
+                if (header := next(options, None)) is None:
+                    raise wrong("INCLUDE wants a file", *line, option, expected=_DOT)
+                dot = dot._replace(include=plain(header))
+            case _:
+                raise wrong(f"{option} is not known here", *line, option, expected=_DOT)
+    return dot
+
+
+def _attribute(line: Line) -> tuple[str, str]:
+    name, equals, value = rest_after(line.text, 1).partition("=")
+    if not (name.strip() and equals and value.strip()):
+        raise wrong("SET_JOB_ATTR wants an attribute and its value", *line, expected="SET_JOB_ATTR name = value")
+    return name.strip(), value.strip()
+
+
+def _environment(line: Line, said: list[str]) -> Environment:
+    if len(said) > 2 and same_word(said[1], "GET"):
+        # Commas are as good as blanks in what becomes getenv.
+        return Environment(get=tuple(rest_after(line.text, 2).replace(",", " ").split()))
+    if len(said) > 2 and same_word(said[1], "SET"):
+        return Environment(set=tuple(part.strip() for part in rest_after(line.text, 2).split(";") if part.strip()))
+    raise wrong("ENV wants GET or SET, and variables", *line, expected="ENV GET name... or ENV SET name=value;...")
+
+
+_FREE: Final = frozenset(("SCR", "SET", "ENV"))
+_VARS: Final = 'VARS node [PREPEND | APPEND] name="value"...'
+_STATUS: Final = "NODE_STATUS_FILE file [seconds] [ALWAYS-UPDATE]"
+_DOT: Final = "DOT file [UPDATE | DONT-UPDATE] [OVERWRITE | DONT-OVERWRITE] [INCLUDE file]"
+_TAKES: Final = dict.fromkeys(_NODES, "submit description") | {"SUBDAG": "DAG file"}
+_SYNTAX: Final = {kind: f"{kind} name description [DIR directory] [NOOP] [DONE]" for kind in _NODES} | {
+    "SUBDAG": "SUBDAG EXTERNAL name file [DIR directory] [NOOP] [DONE]"
+}
+KEYWORDS: Final = frozenset((
+    *_NODES, *SETTINGS, "PARENT", "WEAK", "VARS", "SUBMIT_DESCRIPTION", "SPLICE", "INCLUDE", "MAXJOBS", "PIN_IN",
+    "PIN_OUT", "CONNECT", "CONFIG", "JOBSTATE_LOG", "NODE_STATUS_FILE", "DOT", "SET_JOB_ATTR", "ENV", "REJECT",
+))  # fmt: skip
