@@ -11,9 +11,10 @@ Source: HTCondor's manual, "Collector Daemon Configuration Options" (CLASSAD_LIF
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from sys import intern
+from typing import Final, NamedTuple
 
 import trio
 
@@ -25,12 +26,13 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.absent import AbsentAds
+from pool.ads.kept import KeptAd
 from pool.ads.key import Key, key_of
 from pool.ads.limits import asked_for, daemon_limits
-from pool.ads.table import ANY, AdStore, StoredAd
+from pool.ads.table import ANY, AdStore, Place, StoredAd
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
-from pool.classad.eval.delta import Delta, changed_by
+from pool.classad.eval.delta import Delta
 from pool.classad.values.truth import is_true
 from pool.hosts.daemon_names import belongs, kept_name
 from protocol.messages.collector import (
@@ -48,7 +50,7 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.security import needs
 from protocol.security.authorize import Denied
-from protocol.wire.ad_table import pack_chosen
+from protocol.wire.ad_table import pack_kept
 from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
@@ -117,7 +119,7 @@ class Collector:
             if others_ran:  # else nobody can have been put out since the last look
                 self._start.security.revoked.check(peer.link.certificate)  # of a host that is not yet cut off
             try:
-                self._keep(peer, update, requirements)
+                self._keep_whole(peer, update, requirements)
             except PoolError as error:
                 refused = refused or error
             others_ran = await pace.breathe()
@@ -146,43 +148,67 @@ class Collector:
         stored = self._table.get(change.ad_type, change.name)
         if stored is None or not stored.version or stored.version != change.base:
             return False
-        ad = changed_by(stored.ad, Delta(change.changed, change.removed))
-        if stored.sender != _sender(peer, ad) or key_of(ad.eval_str("MyType", ""), kept_name(ad)) != stored.key:
+        kept = stored.kept.changed_by(Delta(change.changed, change.removed))
+        arrived = _arrived(peer, kept.view(), stored)
+        if stored.sender != arrived.sender or arrived.place.key != stored.key:
             return False
-        private = stored.private if change.private is None else change.private
-        self._keep(peer, AdUpdate(ad=ad, private=private, version=change.version), requirements)
+        secret = stored.secret if change.private is None else KeptAd(change.private)
+        self._keep(peer, arrived, secret, change.version, requirements, kept.having)
         return True
 
-    def _keep(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
-        # The attributes below are the collector's word; the message may be looked at by others yet.
-        ad = update.ad.copy()
-        ad_type, name = ad.eval_str("MyType", ""), kept_name(ad)
+    def _keep_whole(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
+        # The message may be looked at by others yet: what is kept is a copy.
+        ad, secret = update.ad, None if update.private is None else KeptAd(update.private)
+        arrived = _arrived(peer, ad)
+        there = self._table.at_place(arrived.place)
+        like = None if there is None else there.kept
+        self._keep(peer, arrived, secret, update.version, requirements, lambda said: KeptAd(ad, said, like=like))
+
+    def _keep(
+        self,
+        peer: Peer,
+        arrived: _Arrived,
+        secret: KeptAd | None,
+        version: int,
+        requirements: Expr | None,
+        having: Callable[[dict[str, object]], KeptAd],
+    ) -> None:
+        """Keep the ad, `having` what the collector says of it."""
+        ad, place, sender = arrived
+        before = self._table.at_place(place)
+        self._may_keep(peer, arrived, before)
+        if requirements is not None and not is_true(requirements.eval(ad)):
+            raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {place.name}")
+        now = self._start.world.wall()
+        said: dict[str, object] = {
+            "LastHeardFrom": int(now),
+            "AuthenticatedIdentity": peer.identity,
+            "AuthenticationMethod": peer.method,
+        }
+        offline = place.key[0] == OFFLINE_TYPE and is_offline(ad)
+        if offline and "ClassAdLifetime" not in ad:
+            said["ClassAdLifetime"] = int(self._start.config.seconds("OFFLINE_EXPIRE_ADS_AFTER"))
+        if not place.ad_type or not place.name:
+            raise UserError("an ad for the collector needs MyType and Name")
+        earliest = self._table.next_expiry()
+        stored = self._table.put_at(place, having(said), secret, now=now, sender=sender, version=version)
+        self._absent.forget(place)
+        self._persistent.note(place.key, stays=offline)
+        self._updates += 1
+        if before is None:
+            self._start.log.full("New ad.", type=place.ad_type, name=place.name, sender=peer.identity)
+        if earliest is None or stored.expires_at < earliest:
+            self._expiry_moved.fire()
+
+    def _may_keep(self, peer: Peer, arrived: _Arrived, before: StoredAd | None) -> None:
+        """Denied where the peer may not publish the ad."""
+        ad, (_, ad_type, name), sender = arrived
         self._require(peer, ad_type)
         if not may_give(peer, ad):
             self._start.log.always(f"{peer} publishes what is not its own: {ad_type} {name} of {_machine(ad)}.")
             raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {peer.host_name}")
-        if peer.pool and (there := self._table.get(ad_type, name)) is not None and there.sender != _sender(peer, ad):
+        if peer.pool and before is not None and before.sender != sender:
             raise Denied(f"there is another {ad_type} {name}, which is not of {peer.pool}")
-        if requirements is not None and not is_true(requirements.eval(ad)):
-            raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {name}")
-        now = self._start.world.wall()
-        before = self._table.get(ad_type, name)
-        ad["LastHeardFrom"] = int(now)
-        ad["AuthenticatedIdentity"] = peer.identity
-        ad["AuthenticationMethod"] = peer.method
-        offline = ad_type.lower() == OFFLINE_TYPE and is_offline(ad)
-        if offline and "ClassAdLifetime" not in ad:
-            ad["ClassAdLifetime"] = int(self._start.config.seconds("OFFLINE_EXPIRE_ADS_AFTER"))
-        earliest = self._table.next_expiry()
-        sender, version = _sender(peer, ad), update.version
-        stored = self._table.put(ad, update.private, now=now, sender=sender, version=version)
-        self._absent.remove(ad_type, name)
-        self._persistent.note(stored.key, stays=offline)
-        self._updates += 1
-        if before is None:
-            self._start.log.full("New ad.", type=ad_type, name=name, sender=peer.identity)
-        if earliest is None or stored.expires_at < earliest:
-            self._expiry_moved.fire()
 
     async def invalidate(self, peer: Peer, request: InvalidateAds) -> Invalidated:
         """Forget ads by name, or by constraint: of those, what the caller might have published."""
@@ -201,8 +227,8 @@ class Collector:
 
     def _take_back(self, peer: Peer, stored: StoredAd) -> bool:
         host = bound_to(peer)
-        others = bool(peer.pool) and stored.sender != _sender(peer, stored.ad)
-        if others or _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.ad, host)):
+        others = bool(peer.pool) and stored.sender != _sender(peer, stored.kept.view())
+        if others or _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.kept.view(), host)):
             self._start.log.always(f"{peer} may not take back {stored.ad_type} {stored.name}.")
             return False
         self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
@@ -224,7 +250,7 @@ class Collector:
         as_table = request.tables and bool(wanted)
         most = max(1, min(TABLE_ROWS_MAX, TABLE_CELLS_MAX // len(wanted))) if as_table else BATCH_ADS_MAX
         left = request.limit if request.limit is not None else -1
-        batch: list[ClassAd] = []
+        batch: list[KeptAd] = []
         pace = Pace()
         for stored in self._select(request.ad_type, constraint):
             await pace.breathe()
@@ -232,7 +258,7 @@ class Collector:
                 break
             if stored is None:
                 continue
-            batch.append(stored.ad)
+            batch.append(stored.kept)
             left -= 1
             if len(batch) >= most:
                 await send(_batch(batch, wanted, as_table))
@@ -311,11 +337,28 @@ def _publisher(ad_type: str) -> needs.Need:
     return PUBLISHERS.get(ad_type.lower(), needs.OTHER_ADS)
 
 
-def _batch(ads: list[ClassAd], wanted: Sequence[str], as_table: bool) -> AdBatch:
+def _batch(ads: list[KeptAd], wanted: Sequence[str], as_table: bool) -> AdBatch:
     """Some ads of an answer, with the attributes that are wanted (none named: all)."""
     if as_table:
-        return AdBatch(ads=[], table=pack_chosen(ads, wanted))
-    return AdBatch(ads=[ad.project(wanted) for ad in ads] if wanted else ads)
+        return AdBatch(ads=[], table=pack_kept(ads, wanted))
+    return AdBatch(ads=[kept.view().project(wanted) if wanted else kept.ad() for kept in ads])
+
+
+class _Arrived(NamedTuple):
+    """An ad that somebody publishes: what is to be read of it, where it belongs, and who is charged for it."""
+
+    ad: ClassAd
+    place: Place
+    sender: str
+
+
+def _arrived(peer: Peer, ad: ClassAd, before: StoredAd | None = None) -> _Arrived:
+    ad_type, name = ad.eval_str("MyType", ""), kept_name(ad)
+    if before is not None and ad_type == before.ad_type and name == before.name:
+        place = Place(before.key, before.ad_type, before.name)
+    else:
+        place = Place(key_of(ad_type, name), intern(ad_type), name)
+    return _Arrived(ad, place, _sender(peer, ad))
 
 
 def _sender(peer: Peer, ad: ClassAd) -> str:

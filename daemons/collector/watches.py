@@ -17,7 +17,6 @@ from pool.ads.seen import AdChange
 from pool.ads.table import AdStore, Told, Watch
 from pool.base.ids import is_number
 from pool.classad import ClassAd, expr
-from pool.classad.eval.delta import delta
 from protocol.messages.collector import AdDelta, WatchAds
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
@@ -98,20 +97,24 @@ def _delta(told: Told, wanted: Sequence[str], request: WatchAds) -> AdDelta | No
     ad_type, name, stored, before, at = told
     if stored is None:
         return AdDelta(change=AdChange.REMOVE, ad_type=ad_type, name=name, at=at)
-    secret = stored.private if request.private else None
-    ad = _chosen(stored.ad, wanted)
-    if before is None or not request.changes_only or (before.private is None) != (stored.private is None):
-        return AdDelta(change=AdChange.UPDATE, ad_type=ad_type, name=name, ad=ad, private=secret, at=at)
-    if before.private is stored.private or before.private == stored.private:
+    secret = stored.secret if request.private else None
+    if before is None or not request.changes_only or (before.secret is None) != (stored.secret is None):
+        ad, private = _chosen(stored.ad, wanted), None if secret is None else secret.ad()
+        return AdDelta(change=AdChange.UPDATE, ad_type=ad_type, name=name, ad=ad, private=private, at=at)
+    if secret is not None and before.secret is not None and not secret.news_since(before.secret):
         secret = None
-    news = delta(_chosen(before.ad, wanted), ad)
-    if not news and secret is None:
+    news = stored.kept.news_since(before.kept)
+    ad, removed = _chosen(news.changed, wanted), _named(news.removed, wanted)
+    if not ad and not removed and secret is None:
         return None
-    removed = list(news.removed)
-    return AdDelta(
-        change=AdChange.CHANGE, ad_type=ad_type, name=name, ad=news.changed, private=secret, removed=removed, at=at
-    )
+    private = None if secret is None else secret.ad()
+    return AdDelta(change=AdChange.CHANGE, ad_type=ad_type, name=name, ad=ad, private=private, removed=removed, at=at)
 
 
 def _chosen(ad: ClassAd, wanted: Sequence[str]) -> ClassAd:
     return ad.project(wanted) if wanted else ad
+
+
+def _named(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    keys = {name.lower() for name in wanted}
+    return [name for name in names if not wanted or name.lower() in keys]

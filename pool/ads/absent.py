@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pool.ads.limits import AdLimits
-from pool.ads.table import ANY, AdStore, StoredAd
+from pool.ads.table import ANY, AdStore, Place, StoredAd
 from pool.base.errors import UserError
 from pool.classad import ClassAd, Expr
 from pool.classad.values.truth import is_true
@@ -66,6 +66,11 @@ class AbsentAds:
         if all(name.lower() != _ATTRIBUTE for name in mine | other):
             return iter(())
         return self._store.select(ad_type, constraint)
+
+    def forget(self, place: Place) -> None:
+        """A machine is there again."""
+        if self._store.at_place(place) is not None:
+            self._store.remove(place.ad_type, place.name)
 
     def remove(self, ad_type: str, name: str) -> StoredAd | None:
         """Forget an ad, as the machine is there again or is expected no longer; what it was."""

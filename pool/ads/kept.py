@@ -1,57 +1,258 @@
 """Ads that are kept for long and seldom read: what many of them repeat is in memory once.
 
-Slots are alike: their ads have the same attributes, in the same order, and most of their texts are those of other
-slots. An ad takes 12 kB, which is the most that a running job would cost its schedd; kept like this it takes a fifth.
+Slots are alike: their ads have the same attributes, in the same order, and most of their values are those of other
+slots. An ad takes 11 kB as a table of its own; kept like this, a row of values under names that all share, a third.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import is_not
 from sys import intern
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from pool.ads.limits import names_size, value_size
 from pool.classad import ClassAd
-from pool.classad.values.attrs import Attrs
+from pool.classad.eval.ad import same
+from pool.classad.eval.delta import Delta, changed_by, delta
+from pool.classad.values.attrs import MISSING, Attrs
+from pool.classad.values.kept import Kept
 
-_FORMS_MAX: Final = 1000
+_INTEGERS_MAX: Final = 10_000
+_WIDER_MAX: Final = 8
+_EXACT: Final = frozenset({str, int, bool, float})
 
 
-class _Form(NamedTuple):
+class _Form:
     """The names of an ad: its keys in order, how the unusual ones are spelt, and its table's kind."""
 
-    keys: tuple[str, ...]
-    names: tuple[tuple[str, str], ...]
-    kind: type[Attrs]
+    __slots__ = ("_wider", "at", "keys", "kind", "model", "names", "size")
+
+    def __init__(self, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], kind: type[Attrs]) -> None:
+        self.keys, self.names, self.kind = keys, names, kind
+        self.size = names_size(keys)
+        self.model: KeptAd | None = None
+        """The first ad of this form, with which the others share what they can."""
+        self.at = {key: at for at, key in enumerate(keys)}
+        """At which place the value of a key is."""
+        self._wider: dict[tuple[str, ...], tuple[_Form, list[int]]] = {}
+
+    @property
+    def cost(self) -> int:
+        """What it takes in memory with its model, at most, and nearly."""
+        return 12 * self.size + 1024
+
+    def name(self, key: str) -> str:
+        """How a key is spelt."""
+        return dict(self.names).get(key) or Attrs().name(key)
+
+    def table(self, values: Iterable[Any]) -> Attrs:
+        """A table with these values."""
+        attrs = self.kind()
+        attrs.update(zip(self.keys, values, strict=True))
+        attrs.names = dict(self.names) or None
+        return attrs
+
+    def with_names(self, names: tuple[str, ...]) -> tuple[_Form, list[int]]:
+        """The form that has these too, and where; those that are new stand at its end."""
+        known = self._wider.get(names)
+        if known is None:
+            attrs = self.table(self.keys)
+            for name in names:
+                if (key := name.lower()) not in attrs:
+                    attrs.spell(key, name)
+                    attrs[key] = name
+            form = _form_of(attrs)
+            if len(self._wider) >= _WIDER_MAX:
+                self._wider.clear()
+            known = self._wider[names] = form, [form.at[name.lower()] for name in names]
+        return known
 
 
-_forms: Final[dict[_Form, _Form]] = {}
+_forms: Final[Kept[tuple[object, ...], _Form]] = Kept(64 << 20)
 _integers: Final[dict[int, int]] = {}
-_INTEGERS_MAX: Final = 10_000
 
 
 class KeptAd:
-    """An ad as it was when this was made, its parent's attributes included."""
+    """An ad as it was when this was made, its parent's attributes included, and what is `said` of it besides.
 
-    __slots__ = ("_form", "_values")
+    What is the same in an ad that is kept already, of the same names, is in memory once: in `like`, or else in the
+    first of these names.
+    """
 
-    def __init__(self, ad: ClassAd) -> None:
+    __slots__ = ("form", "size", "values")
+
+    form: _Form
+    values: tuple[Any, ...]
+    size: int
+    """The bytes that `pool.ads.limits` counts."""
+
+    def __init__(self, ad: ClassAd, said: Mapping[str, Any] | None = None, *, like: KeptAd | None = None) -> None:
         attrs = ad.attrs if ad.parent is None else ad.flat().attrs
-        names = () if attrs.names is None else tuple(attrs.names.items())
-        self._form = _shared_form(_Form(tuple(attrs), names, type(attrs)))
-        self._values = tuple([_shared(value) for value in attrs.values()])
+        form, values = _form_of(attrs), [*attrs.values()]
+        if said:
+            form, values, _ = _with(form, values, said)
+        model = like if like is not None and like.form is form else form.model
+        if model is None:
+            self._set(form, tuple([_shared(value) for value in values]), form.size + sum(map(value_size, values)))
+            if self.size <= form.cost:
+                form.model = self
+            return
+        kept, size = [*model.values], model.size
+        for at in _differing(kept, values):
+            size += value_size(values[at]) - value_size(kept[at])
+            kept[at] = _shared(values[at])
+        self._set(form, tuple(kept), size)
+
+    def _set(self, form: _Form, values: tuple[Any, ...], size: int) -> None:
+        self.form, self.values, self.size = form, values, size
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The stored value of a lower-case name, or `default`."""
+        at = self.form.at.get(key)
+        return default if at is None else self.values[at]
 
     def ad(self) -> ClassAd:
         """The ad; whoever has it may change it."""
-        form = self._form
-        attrs = form.kind()
-        attrs.update(zip(form.keys, self._values, strict=True))
-        attrs.names = dict(form.names) or None
-        return ClassAd(attrs=attrs)
+        return ClassAd(attrs=self.form.table(self.values))
+
+    def view(self) -> ClassAd:
+        """The ad for who evaluates little of it and changes nothing."""
+        return ClassAd(attrs=_Row(self)) if self.form.kind is Attrs else self.ad()
+
+    def having(self, said: Mapping[str, Any]) -> KeptAd:
+        """The ad with these values, which are stored ones."""
+        form, values, places = _with(self.form, [*self.values], said)
+        if form is not self.form:
+            return KeptAd(ClassAd(attrs=form.table(values)))
+        size, had = self.size, self.values
+        for at in places:
+            size += value_size(values[at]) - value_size(had[at])
+            values[at] = _shared(values[at])
+        after = object.__new__(KeptAd)
+        after._set(form, tuple(values), size)
+        return after
+
+    def changed_by(self, change: Delta) -> KeptAd:
+        """The ad after the change."""
+        if change.removed or not change.changed.attrs.keys() <= self.form.at.keys():
+            return KeptAd(changed_by(self.ad(), change), like=self)
+        return self.having(change.changed.attrs)
+
+    def news_since(self, before: KeptAd) -> Delta:
+        """What turns that ad into this one."""
+        form, values, had = self.form, self.values, before.values
+        if before.form is not form:
+            return delta(before.ad(), self.ad())
+        changed = Attrs()
+        # By identity first: most of an ad that is advertised again are the very same values.
+        for at in compress(range(len(values)), map(is_not, values, had)):
+            if not same(had[at], values[at]):
+                key = form.keys[at]
+                changed[key] = values[at]
+                changed.spell(key, form.name(key))
+        return Delta(ClassAd(attrs=changed))
 
 
-def _shared_form(form: _Form) -> _Form:
-    if len(_forms) >= _FORMS_MAX:
-        _forms.clear()
-    return _forms.setdefault(form, form)
+class _Row(Attrs):
+    """A kept ad as a table: it takes over a value when that is asked for, and all when it is looked at as a whole."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: KeptAd) -> None:
+        self.parent = None
+        self.names = dict(kept.form.names) or None
+        self._kept = kept
+
+    def __missing__(self, key: str) -> Any:
+        kept = self._kept
+        at = kept.form.at.get(key)
+        if at is None:
+            return MISSING
+        value = self[key] = kept.values[at]
+        return value
+
+    def lookup(self, key: str) -> Any:
+        return self[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._kept.form.at
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept.form.keys)
+
+    def __len__(self) -> int:
+        return len(self._kept.values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        value = self[key]
+        return default if value is MISSING else value
+
+    def keys(self) -> Any:
+        return self._whole().keys()
+
+    def values(self) -> Any:
+        return self._whole().values()
+
+    def items(self) -> Any:
+        return self._whole().items()
+
+    def keys_all(self) -> list[str]:
+        return [*self._kept.form.keys]
+
+    def name_any(self, key: str) -> str:
+        return self.name(key)
+
+    def spelled(self) -> dict[str, Any]:
+        return self._whole().spelled()
+
+    def _whole(self) -> Attrs:
+        kept = self._kept
+        return kept.form.table(kept.values)
+
+
+def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_Form, list[Any], list[int]]:
+    """Values with those that are `said` in their places, which those are, and the form that has them all."""
+    known = form.at
+    places = [known.get(name.lower(), -1) for name in said]
+    if -1 in places:
+        form, places = form.with_names(tuple(said))
+        values += [MISSING] * (len(form.keys) - len(values))
+    for at, value in zip(places, said.values(), strict=True):
+        values[at] = value
+    return form, values, places
+
+
+def _differing(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
+    """Where the values are not the same."""
+    return [
+        at
+        for at, (a, b) in enumerate(zip(old, new, strict=True))
+        # What is equal is the same, but for numbers of other kinds, in lists too, and 0.0 beside -0.0.
+        if a is not b
+        and (a != b or type(a) is not type(b) or ((type(a) not in _EXACT or a == 0) and a != [] and not _is_same(a, b)))
+    ]
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """As `same`, of values that are equal and of one type."""
+    return str(a) == str(b) if type(a) is float else same(a, b)
+
+
+def _form_of(attrs: Attrs) -> _Form:
+    """The form of a table, the one that other tables have."""
+    names = () if attrs.names is None else tuple(attrs.names.items())
+    keys, kind = tuple(attrs), type(attrs)
+    young = _forms.young.get((keys, names, kind))
+    form = young[0] if young is not None else _forms.find((keys, names, kind))
+    if form is None:
+        form = _Form(tuple(map(intern, keys)), names, kind)
+        _forms.put((form.keys, names, kind), form, form.cost)
+    return form
 
 
 def _shared(value: Any) -> Any:

@@ -5,7 +5,7 @@ What is counted is close to what the ad takes in a message. In memory an ad take
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,10 +69,23 @@ def daemon_limits(config: Config) -> AdLimits:
 def size_of(attrs: Attrs) -> int:
     """The bytes of an ad's own attributes, close enough."""
     values = attrs.values()
-    size = len(attrs) * _EACH + sum(map(len, attrs)) + sum([len(value) for value in values if type(value) is str])
+    size = names_size(attrs) + sum([len(value) for value in values if type(value) is str])
     if not _FLAT.issuperset(map(type, values)):
         size += sum([_size_of(value) for value in values if type(value) not in _FLAT])
     return size
+
+
+def names_size(keys: Collection[str]) -> int:
+    """What names cost, and that there are values."""
+    return len(keys) * _EACH + sum(map(len, keys))
+
+
+def value_size(value: Any) -> int:
+    """What a value costs beyond that there is one."""
+    kind = type(value)
+    if kind is str:
+        return len(value)
+    return 0 if kind in _FLAT else _size_of(value)
 
 
 def _size_of(value: Any) -> int:

@@ -23,6 +23,7 @@ from itertools import chain
 from sys import intern
 from typing import Final, NamedTuple
 
+from pool.ads.kept import KeptAd
 from pool.ads.key import Key, key_of
 from pool.ads.limits import DAEMONS, AdLimits
 from pool.base.errors import UserError
@@ -38,27 +39,46 @@ ANY: Final = "any"
 GONE_MAX: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAd:
-    """An ad and when it was heard; `private` is what only the negotiator may see, `sender` who is charged for it."""
+class Place(NamedTuple):
+    """Where an ad is, and its type and the name under which it is kept, as they are spelt."""
 
+    key: Key
     ad_type: str
     name: str
-    ad: ClassAd
-    private: ClassAd | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAd:
+    """An ad and when it was heard; `secret` is what only the negotiator may see, `sender` who is charged for it."""
+
+    key: Key
+    """What it replaces, and is replaced by."""
+    ad_type: str
+    name: str
+    kept: KeptAd
+    secret: KeptAd | None
     sender: str
     heard_at: float
     expires_at: float
-    size: int
     version: int = 0
     """What its sender calls it, to speak of changes; 0: nothing."""
     at: int = 0
     """The number of its coming."""
 
     @property
-    def key(self) -> Key:
-        """What it replaces, and is replaced by."""
-        return key_of(self.ad_type, self.name)
+    def size(self) -> int:
+        """The bytes that its sender is charged."""
+        return self.kept.size + (self.secret.size if self.secret is not None else 0)
+
+    @property
+    def ad(self) -> ClassAd:
+        """The ad, made anew of what is kept."""
+        return self.kept.ad()
+
+    @property
+    def private(self) -> ClassAd | None:
+        """The private half, made anew."""
+        return None if self.secret is None else self.secret.ad()
 
 
 class GoneAd(NamedTuple):
@@ -140,7 +160,7 @@ class Watch:
         return bool(self._pending)
 
     def _selects(self, stored: StoredAd) -> bool:
-        return self._constraint is None or is_true(self._constraint.eval(stored.ad))
+        return self._constraint is None or is_true(self._constraint.eval(stored.kept.view()))
 
 
 class AdStore:
@@ -161,6 +181,7 @@ class AdStore:
         self._ads: dict[str, dict[Key, StoredAd]] = {}
         self._per_sender: dict[str, tuple[int, int]] = {}
         self._expiries: list[tuple[float, int, Key]] = []
+        self._looked_at: dict[Key, float] = {}
         self._numbers = itertools.count()
         self._watches: list[Watch] = []
         self.at = 0
@@ -178,19 +199,64 @@ class AdStore:
     # ---- changes
 
     def put(
-        self, ad: ClassAd, private: ClassAd | None = None, *, now: float, sender: str = "", version: int = 0
+        self,
+        ad: ClassAd | KeptAd,
+        private: ClassAd | KeptAd | None = None,
+        *,
+        now: float,
+        sender: str = "",
+        version: int = 0,
     ) -> StoredAd:
         """Keep an ad; UserError when it is none that can be kept."""
-        ad_type, name = ad.eval_str("MyType"), kept_name(ad)
+        kept = KeptAd(ad) if isinstance(ad, ClassAd) else ad
+        secret = KeptAd(private) if isinstance(private, ClassAd) else private
+        told = kept.view()
+        ad_type, name = told.eval_str("MyType"), kept_name(told)
         if not ad_type or not name:
             raise UserError("an ad for the collector needs MyType and Name")
-        size = self.limits.check(ad, f"the ad {ad_type} {name:.80}")
-        if private is not None:
-            size += self.limits.check(private, f"the private ad {ad_type} {name:.80}")
-        key = key_of(ad_type, name)
-        before = self._ads.get(key[0], {}).get(key)
+        place = Place(key_of(ad_type, name), intern(ad_type), name)
+        return self.put_at(place, kept, secret, now=now, sender=sender, version=version)
+
+    def put_at(
+        self, place: Place, kept: KeptAd, secret: KeptAd | None, *, now: float, sender: str, version: int
+    ) -> StoredAd:
+        """Keep an ad whose place is known."""
+        key, ad_type, name = place
+        self._judge(kept, "ad", place)
+        size = kept.size
+        if secret is not None:
+            self._judge(secret, "private ad", place)
+            size += secret.size
+        ads = self._ads.get(key[0])
+        if ads is None:
+            ads = self._ads[key[0]] = {}
+        before = ads.get(key)
+        if before is not None:
+            key, name = before.key, before.name if before.name == name else name
+        self._charge_for(sender, before, size)
+        lifetime_s = self.lifetime_s
+        if kept.get("classadlifetime") is not None:
+            lifetime_s = kept.view().eval_float("ClassAdLifetime", lifetime_s) or lifetime_s
+            if math.isnan(lifetime_s):  # at the head of the heap it would compare with nothing, and no ad would expire
+                lifetime_s = self.lifetime_s
+        self.at += 1
+        stored = StoredAd(key, ad_type, name, kept, secret, intern(sender), now, now + lifetime_s, version, self.at)
+        ads[key] = stored
+        self._expect(key, stored)
+        self._tell(key, stored)
+        return stored
+
+    def _judge(self, kept: KeptAd, what: str, place: Place) -> None:
+        if len(kept.values) > self.limits.attributes or kept.size > self.limits.size:
+            self.limits.judge(len(kept.values), kept.size, f"the {what} {place.ad_type} {place.name:.80}")
+
+    def _charge_for(self, sender: str, before: StoredAd | None, size: int) -> None:
+        """Let the sender pay for an ad in the place of that one; UserError where it has no more room."""
         had = before if before is not None and before.sender == sender else None
         count, total = self._per_sender.get(sender, (0, 0))
+        if had is not None and total - had.size + size <= self.bytes_per_sender_max:
+            self._per_sender[sender] = count, total - had.size + size
+            return
         if had is None and count >= self.per_sender_max:
             raise UserError(f"{sender} has {self.per_sender_max} ads here already")
         if total - (had.size if had is not None else 0) + size > self.bytes_per_sender_max:
@@ -198,22 +264,13 @@ class AdStore:
         if before is not None:
             self._charge(before.sender, -1, -before.size)
         self._charge(sender, 1, size)
-        lifetime_s = ad.eval_float("ClassAdLifetime", self.lifetime_s) or self.lifetime_s
-        if math.isnan(lifetime_s):  # at the head of the heap it would compare with nothing, and no ad would expire
-            lifetime_s = self.lifetime_s
-        self.at += 1
-        _share_texts(ad)
-        stored = StoredAd(ad_type, name, ad, private, sender, now, now + lifetime_s, size, version, self.at)
-        self._ads.setdefault(key[0], {})[key] = stored
-        self._expect(stored)
-        self._tell(key, stored)
-        return stored
 
     def remove(self, ad_type: str, name: str) -> StoredAd | None:
         """Forget an ad; what it was."""
         key = key_of(ad_type, name)
         stored = self._ads.get(key[0], {}).pop(key, None)
         if stored is not None:
+            self._looked_at.pop(key, None)
             self._charge(stored.sender, -1, -stored.size)
             self.at += 1
             self._gone.append(gone := GoneAd(stored.ad_type, stored.name, self.at))
@@ -226,11 +283,16 @@ class AdStore:
         """Forget the ads whose time is over."""
         gone: list[StoredAd] = []
         while self._expiries and self._expiries[0][0] <= now:
-            _, _, key = heapq.heappop(self._expiries)
-            stored = self._ads.get(key[0], {}).get(key)
-            if stored is not None and stored.expires_at <= now:
-                self.remove(stored.ad_type, stored.name)
-                gone.append(stored)
+            at, _, key = heapq.heappop(self._expiries)
+            if self._looked_at.get(key) != at:
+                continue  # it is to be looked at sooner, or was removed
+            del self._looked_at[key]
+            stored = self._ads[key[0]][key]
+            if stored.expires_at > now:
+                self._expect(key, stored)
+                continue
+            self.remove(stored.ad_type, stored.name)
+            gone.append(stored)
         return gone
 
     def next_expiry(self) -> float | None:
@@ -243,6 +305,11 @@ class AdStore:
         """One ad."""
         key = key_of(ad_type, name)
         return self._ads.get(key[0], {}).get(key)
+
+    def at_place(self, place: Place) -> StoredAd | None:
+        """The ad of a place."""
+        ads = self._ads.get(place.key[0])
+        return None if ads is None else ads.get(place.key)
 
     def of_type(self, ad_type: str) -> list[StoredAd]:
         """The ads of a type (`Any`: of all) at this moment, in the order in which they first came."""
@@ -257,7 +324,7 @@ class AdStore:
         """
         asked = None if constraint is None else Patience(constraint)
         for stored in self.of_type(ad_type):
-            yield stored if asked is None or is_true(asked.eval(stored.ad)) else None
+            yield stored if asked is None or is_true(asked.eval(stored.kept.view())) else None
 
     # ---- watchers
 
@@ -307,19 +374,14 @@ class AdStore:
         else:
             self._per_sender.pop(sender, None)
 
-    def _expect(self, stored: StoredAd) -> None:
-        heapq.heappush(self._expiries, (stored.expires_at, next(self._numbers), stored.key))
-        # An ad that is renewed leaves its old entry in the heap, which is made anew when most of it is such.
-        if len(self._expiries) > 1000 + 4 * len(self):
-            current = [(s.expires_at, next(self._numbers), key) for ads in self._ads.values() for key, s in ads.items()]
-            heapq.heapify(current)
-            self._expiries = current
-
-
-def _share_texts(ad: ClassAd) -> None:
-    """Keep each text once for all ads that have it: most texts of slots are those of other slots too."""
-    attrs = ad.attrs
-    # No key is new, so that the table may be changed while it is gone through.
-    for key, value in attrs.items():
-        if type(value) is str:
-            attrs[key] = intern(value)
+    def _expect(self, key: Key, stored: StoredAd) -> None:
+        """Look at the ad when it expires at the latest: one that is renewed in time is looked at, and expected anew."""
+        due = self._looked_at.get(key)
+        if due is not None and due <= stored.expires_at:
+            return
+        self._looked_at[key] = stored.expires_at
+        heapq.heappush(self._expiries, (stored.expires_at, next(self._numbers), key))
+        # What is gone, or is looked at sooner, leaves its entry, and the heap is made anew when most of it is such.
+        if len(self._expiries) > 1000 + 2 * len(self._looked_at):
+            self._expiries = [(at, next(self._numbers), key) for key, at in self._looked_at.items()]
+            heapq.heapify(self._expiries)

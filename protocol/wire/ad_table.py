@@ -15,6 +15,7 @@ from protocol.wire.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
 from protocol.wire.message import Record
 
 if TYPE_CHECKING:
+    from pool.ads.kept import KeptAd
     from pool.classad import ClassAd
     from protocol.messages.common import AdBatch
 
@@ -94,6 +95,23 @@ def pack_chosen(ads: Sequence[ClassAd], only: Sequence[str]) -> bytes:
     if is_odd and any(ad.attrs.name(key) != keys[key] for ad in ads for key in keys.keys() & ad.attrs.keys()):
         return pack_ads(one.project(only) for one in ads)
     return pack_table([*keys.values()], [[ad.attrs.get(key) for ad in ads] for key in keys], len(ads))
+
+
+def pack_kept(ads: Sequence[KeptAd], only: Sequence[str]) -> bytes:
+    """The same of ads that are kept."""
+    keys: dict[str, str] = {}
+    forms = {kept.form for kept in ads}
+    for form in forms:
+        for key in dict.fromkeys(name.lower() for name in only):
+            if key in form.at and keys.setdefault(key, name := form.name(key)) != name:
+                return pack_chosen([kept.ad() for kept in ads], only)
+    if len(forms) == 1:
+        (form,) = forms
+        rows = [kept.values for kept in ads]
+        columns = [[row[at] for row in rows] for at in [form.at[key] for key in keys]]
+    else:
+        columns = [[kept.get(key) for kept in ads] for key in keys]
+    return pack_table([*keys.values()], columns, len(ads))
 
 
 def pack_table(

@@ -11,6 +11,7 @@ are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -42,9 +43,9 @@ class _Ads:
 
     def __init__(self) -> None:
         from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, Error, Expr, RelTime, Undefined, expr
-        from pool.classad.eval.expression import READER
+        from pool.classad.eval.expression import READER, storable
 
-        self.ClassAd, self.expr, self.reader = ClassAd, expr, READER
+        self.ClassAd, self.expr, self.reader, self.storable = ClassAd, expr, READER, storable
         self.read_most = NO_BOUND
         """How many characters may have been parsed when the message that is being unpacked has been."""
         self.AbsTime, self.RelTime, self.UNDEFINED, self.ERROR = AbsTime, RelTime, UNDEFINED, ERROR
@@ -262,9 +263,58 @@ _KEPT_NAME_MAX: Final = 128
 _SETTLED: Final = frozenset({str, bool, float})  # values that an ad stores as they are
 
 
+class _Shape:
+    """The names of ads that came, all spelt as usual, and what kinds of values the last one had."""
+
+    __slots__ = ("ints", "keys", "kinds", "odd")
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        self.learn(())
+
+    def learn(self, kinds: tuple[type, ...]) -> None:
+        """Where values of these kinds are whole numbers, and where they are not stored as they come."""
+        self.kinds = kinds
+        self.ints = [kind is int for kind in kinds]
+        self.odd = [at for at, kind in enumerate(kinds) if kind is not int and kind not in _SETTLED]
+
+
+_SHAPE_MIN: Final = 16
+_shapes: Final[dict[tuple[str, ...], _Shape]] = {}
+_SHAPES_MAX: Final = 1000
+_SHAPE_NAMES_MAX: Final = 400
+
+
 def _make_ad(row: object) -> ClassAd:
     if type(row) is not dict:
         raise ValueError("an ad that is not a map")
+    if len(row) < _SHAPE_MIN:
+        return _read_ad(row)
+    names = tuple(row)
+    shape = _shapes.get(names)
+    if shape is None:
+        ad = _read_ad(row)
+        attrs = ad.attrs
+        if len(row) <= _SHAPE_NAMES_MAX and len(attrs) == len(row) and all(name in _keys for name in names):
+            if len(_shapes) >= _SHAPES_MAX:
+                _shapes.clear()
+            _shapes[names] = _Shape(tuple(attrs))
+        return ad
+    values = [*row.values()]
+    kinds = tuple(map(type, values))
+    if kinds != shape.kinds:
+        shape.learn(kinds)
+    if max(compress(values, shape.ints), default=0) >= _INT_END:
+        return _read_ad(row)
+    for at in shape.odd:
+        if values[at] != []:
+            values[at] = _ads().storable(values[at])
+    ad = _ads().ClassAd()
+    ad.attrs.update(zip(shape.keys, values, strict=True))
+    return ad
+
+
+def _read_ad(row: dict[Any, Any]) -> ClassAd:
     ad = _ads().ClassAd()
     attrs = ad.attrs
     for name, value in row.items():

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from pool.base.errors import PeerError
-from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime
+from pool.classad import ERROR, UNDEFINED, AbsTime, ClassAd, RelTime, expr
 from protocol.wire import codec
 from protocol.wire.ad_table import unpack_ads
 from protocol.wire.codec import (
@@ -14,6 +14,7 @@ from protocol.wire.codec import (
     EXPRESSION,
     UNCOUNTED_BYTES,
     is_private,
+    make_ads,
     pack,
     pack_ads,
     split_private,
@@ -237,3 +238,40 @@ def test_no_extension_hides_what_stands_behind_it() -> None:
     hidden = msgpack.packb(msgpack.ExtType(5, b"x" * 299 + b"\xdb"))
     with pytest.raises(PeerError, match="values in"):
         unpack(b"\x92" + hidden + EMPTY_ARRAYS)
+
+
+def test_ads_of_the_same_names_come_as_the_first_of_them_did() -> None:
+    names = [f"Attr{number}" for number in range(20)]
+    values: list[object] = [
+        1,
+        2**62,
+        -(2**63),
+        1.5,
+        True,
+        "text",
+        [],
+        [1, [2.5]],
+        expr("A + 1"),
+        UNDEFINED,
+        ClassAd({"B": 1}),
+    ]
+    for turn in range(2 * len(values)):
+        ad = ClassAd({name: values[(at + turn) % len(values)] for at, name in enumerate(names)})
+        (again,) = make_ads([unpack(pack(dict(ad.attrs.spelled())))])
+        assert again.long() == ad.long()
+
+
+def test_a_number_that_no_ad_holds_is_refused_among_ads_of_the_same_names() -> None:
+    row: dict[str, object] = {f"Attr{number}": number for number in range(20)}
+    for number in (7, 2**63 - 1):
+        assert make_ads([{**row, "Attr7": number}])[0].eval_int("Attr7") == number
+    with pytest.raises(PeerError, match="64 bits"):
+        make_ads([{**row, "Attr7": 2**63}])
+
+
+def test_spellings_of_the_same_names_are_kept_apart() -> None:
+    rows = [
+        {(f"Attr{number}" if number != odd else f"ATTR{number}"): number for number in range(20)}
+        for odd in (20, 3, 20, 3)
+    ]
+    assert [[*ad] for ad in make_ads(rows)] == [[*row] for row in rows]

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from pool.ads.kept import KeptAd
-from pool.classad import ClassAd, expr, parse_ad
+from pool.ads.limits import size_of
+from pool.classad import UNDEFINED, ClassAd, expr, parse_ad
+from pool.classad.eval.delta import Delta, changed_by, delta
+from pool.classad.values.value import Member
 
 
 def a_slot(number: int) -> ClassAd:
@@ -50,3 +57,75 @@ def test_what_slots_have_in_common_is_there_once() -> None:
     for name in ("OpSysLongName", "Memory"):
         assert first[name] is second[name]
     assert first["Name"] != second["Name"]
+
+
+PAIRS = [
+    (1, 1.0),
+    (True, 1),
+    (0.0, -0.0),
+    ([1], [True]),
+    ([0.0], [-0.0]),
+    ("a", "A"),
+    (1, expr("X + 1")),
+    (2, UNDEFINED),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), [*PAIRS, *((b, a) for a, b in PAIRS)])
+def test_values_that_are_equal_but_not_the_same_are_kept_as_they_are(one: Member, other: Member) -> None:
+    before, now = ClassAd({"Value": one, "Same": 7}), ClassAd({"Value": other, "Same": 7})
+    kept = KeptAd(now, like=KeptAd(before))
+    assert kept.ad().long() == now.long()
+    assert kept.news_since(KeptAd(before)).changed == ClassAd({"Value": other})
+    assert KeptAd(before).changed_by(Delta(ClassAd({"Value": other}))).ad().long() == now.long()
+
+
+def test_what_is_the_same_is_no_news_and_there_once() -> None:
+    before = KeptAd(a_slot(1))
+    now = KeptAd(a_slot(1), like=before)
+    assert not now.news_since(before)
+    assert all(a is b for a, b in zip(now.values, before.values, strict=True))
+
+
+def test_changes_of_a_kept_ad_are_those_of_the_ad() -> None:
+    draw = random.Random(7)
+    values: list[Member] = [1, 1.0, True, "text", "", 0.0, float("nan"), [1, "a"], expr("Cpus * 2"), UNDEFINED, 2**40]
+    names = ["Name", "Memory", "Cpus", "Load", "Ventilators", "ventilators", "Target", "requestCPUS"]
+    ad = a_slot(1)
+    kept = KeptAd(ad)
+    for _ in range(400):
+        changed = ClassAd([(draw.choice(names), draw.choice(values)) for _ in range(draw.randrange(3))])
+        change = Delta(changed, [name for name in names if draw.random() < 0.05 and name not in changed])
+        had, before = kept, ad
+        ad, kept = changed_by(ad, change), kept.changed_by(change)
+        assert kept.ad().long() == ad.long()
+        assert kept.size == size_of(ad.attrs)
+        told, expected = kept.news_since(had), delta(before, ad)
+        assert changed_by(before, told) == ad
+        assert told.changed == expected.changed
+
+
+def test_it_has_besides_what_is_said_of_it() -> None:
+    kept = KeptAd(ClassAd({"A": 1, "B": 2}), {"B": 3, "LastHeardFrom": 4})
+    assert kept.ad().long() == "A = 1\nB = 3\nLastHeardFrom = 4\n"
+    assert kept.size == size_of(kept.ad().attrs)
+    assert kept.having({"A": 5, "Cpus": 6}).ad().long() == "A = 5\nB = 3\nLastHeardFrom = 4\nCpus = 6\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Memory > 1000", "Nothing =?= undefined", "Start", "size(Parts)", "Nested.A + Cpus", 'member("a", Parts)', "MY.Load",
+        "TARGET.Memory", "Memory + Nothing", "strcat(Name, OpSysLongName)", 'eval("Cpus + 1")', "MY", "unparse(Start)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("compiled", [False, True])
+def test_expressions_see_the_ad_through_its_view(text: str, compiled: bool) -> None:
+    for ad in (a_slot(3), ClassAd({"Memory": 2, "Target": 3}), ClassAd({"MEMORY": 5, "cpus": 1})):
+        asked = expr(text).compile() if compiled else expr(text)
+        view = KeptAd(ad).view()
+        assert str(asked.eval(view)) == str(asked.eval(ad))
+        assert [view.get("Cpus"), len(view), [*view], view == ad] == [ad.get("Cpus"), len(ad), [*ad], True]
+        assert (view.long(), view.new(), view.project(["Cpus", "None"])) == (
+            ad.long(), ad.new(), ad.project(["Cpus", "None"]),
+        )  # fmt: skip
