@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Final
 
 from daemons.host.kernel_files import read_file, write_file
@@ -59,6 +60,7 @@ def _usable_v2(trees: Trees, base: str) -> Trees:
     own = _own_group_v2(mount)
     # Version 2 gives controllers only to groups that have no processes themselves, the root alone excepted.
     if own != mount:
+        _hand_down(mount, own)
         leaf = os.path.join(own, "minipool-daemons")
         _make(own, "minipool-daemons")
         _move_all(own, leaf)
@@ -101,6 +103,20 @@ def _enable(group: str) -> None:
     for controller in CONTROLLERS_V2:
         if controller in there:
             write_file(os.path.join(group, "cgroup.subtree_control"), f"+{controller}")
+
+
+def _hand_down(mount: str, own: str) -> None:
+    """Give our group what the groups above it have: systemd hands a service without Delegate= only some controllers.
+
+    Root can; an account to which its group was delegated cannot, and does with what it was given.
+    """
+    given = read_file(os.path.join(own, "cgroup.controllers")).split()
+    above = [*reversed(PurePath(own).relative_to(mount).parents)]
+    for controller in CONTROLLERS_V2:
+        if controller not in given:
+            with suppress(OSError):
+                for group in above:
+                    write_file(os.path.join(mount, group, "cgroup.subtree_control"), f"+{controller}")
 
 
 def _make(above: str, inner: str) -> None:

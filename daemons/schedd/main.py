@@ -76,7 +76,8 @@ class Schedd:
     """The parts, wired: each is given what it needs of those that were made before it."""
 
     def __init__(self, start: DaemonStart, connection: sqlite3.Connection, path: str) -> None:
-        self.start, self._connection, self._zygote = start, connection, start.world.zygote(CHILDREN)
+        self.start, self._connection, self._path = start, connection, path
+        self._zygote = start.world.zygote(CHILDREN)
         settings = ScheddSettings.read(start.config, start.host)
         self.point = AccessPoint(start, _load(connection, settings.name), settings)
 
@@ -85,7 +86,7 @@ class Schedd:
         self._make_files()
         self._make_ads()
         self._make_executions()
-        self._make_requests(path)
+        self._make_requests()
         self._wire()
         start.describe(self.advertise.ad)
         start.on_reconfigure(self.reconfigured)
@@ -137,15 +138,15 @@ class Schedd:
         self.starters = Starters(core)
         self.local = LocalJobs(core, self._zygote, self.advertise.ad)
 
-    def _make_requests(self, path: str) -> None:
+    def _make_requests(self) -> None:
         """What users ask and do, and what the clock does to jobs."""
         core, agents, name = self.core, self.agents, self.point.settings.name
         self.timer = PolicyTimer(core)
-        self.users = Users(core, Path(path).parent)
+        self.users = Users(core, Path(self._path).parent)
         self.factories = Factories(core, self.advertise.ad)
         self.submits = Submits(core, self.factories, self.users, agents, self.advertise.ad)
         self.actions = Actions(core, self.claims, self.factories)
-        self.queries = Queries(core, agents, lambda: HistoryReader(store.open_for_reading(path), name))
+        self.queries = Queries(core, agents, lambda: HistoryReader(store.open_for_reading(self._path), name))
         self.spool = Spool(core, self.timer, agents)
         self.live = Live(core)
         self.job_words = JobWords(core, self.actions)
@@ -220,7 +221,7 @@ class Schedd:
         await take_up(self.core, self.claims, self.delivery, self._connection)
         queue = self.point.queue
         kept.once(self.directories.sweep, lambda id: queue.get(id) is None, self.cleanup.left)
-        kept.keep(self.timer.prune_history, self._connection)
+        kept.keep(self.timer.prune_history, self._path)
         parts = (self.cleanup, self.negotiation, self.factories, self.local, self.mailer, self.timer, self.advertise)
         for part in (*parts, self.cron):
             kept.keep(part.run)

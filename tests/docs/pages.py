@@ -163,6 +163,7 @@ def run(command: str, pool: RealPool, account: str | None, variables: Mapping[st
             **(variables or {}),
             "PATH": f"{tools}:{os.environ['PATH']}",
             "LOG": str(pool.directory / "log"),
+            "LC_ALL": "C.UTF-8",  # `sort` sorts by it
         },
         capture_output=True,
         text=True,

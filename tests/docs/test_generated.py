@@ -44,6 +44,8 @@ def test_a_manual_page_shows_options_as_the_help_does() -> None:
         text=True,
         check=True,
     )
+    if "This system has been minimized" in shown.stdout:
+        pytest.skip("no manual pages here")
     assert shown.stderr == ""
     assert "-constraint EXPR" in shown.stdout
 

@@ -24,7 +24,7 @@ from daemons.daemon_core.world import Threads
 from pool.base.errors import PoolError
 from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.job_queue import JobQueue
-from pool.jobs.queue.store import WriteBatch, checkpoint, commit, open_beside
+from pool.jobs.queue.store import WriteBatch, checkpoint, commit, file_of, open_beside
 
 LAZY_S: Final = 0.02
 NOTES_S: Final = 2.0
@@ -53,7 +53,7 @@ class Writer:
     ) -> None:
         self._clean_s = clean_s
         self._queue = queue
-        self._connection = connection
+        self._connection, self._file = connection, file_of(connection)
         self._threads = threads
         self._committed: list[Committed] = []
         self._taken = 0
@@ -144,7 +144,7 @@ class Writer:
 
     async def _checkpoint(self) -> None:
         """Empty the write-ahead log now and then, over a connection of its own, so that no commit waits for it."""
-        connection = await self._threads.run_sync(open_beside, self._connection)
+        connection = await self._threads.run_sync(open_beside, self._file)
         try:
             while True:
                 with trio.move_on_after(self._clean_s()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Final
 
@@ -155,10 +154,10 @@ class PolicyTimer:
         elif decision.action is PolicyAction.REMOVE:
             core.remove(job, decision.reason)
 
-    async def prune_history(self, connection: sqlite3.Connection) -> None:
-        """Keep the history within its bounds, over a connection of its own: `connection` is the writer's."""
+    async def prune_history(self, path: str) -> None:
+        """Keep the history within its bounds, over a connection of its own to the queue's file."""
         core, threads = self._core, self._core.start.world.threads
-        beside = await threads.run_sync(open_beside, connection)
+        beside = await threads.run_sync(open_beside, path)
         try:
             while True:
                 await trio.sleep(PRUNE_S)

@@ -97,7 +97,7 @@ def help_text() -> str:
         "",
     ]
     for verbs in (POOL_VERBS, TOOLS):
-        lines += [f"  {verb:<14}{says}" for verb, (_, says) in verbs.items()] + [""]
+        lines += [f"  {verb:<14} {says}" for verb, (_, says) in verbs.items()] + [""]
     lines.append("`pool COMMAND -help` shows the options of a command. Start with `pool up`.")
     return "\n".join(lines) + "\n"
 

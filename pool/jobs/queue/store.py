@@ -142,9 +142,13 @@ def open_queue(path: str | Path, *, schema: int = VERSION) -> sqlite3.Connection
     return connection
 
 
-def open_beside(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Another connection to the same file."""
-    path = connection.execute("PRAGMA database_list").fetchone()[2]
+def file_of(connection: sqlite3.Connection) -> str:
+    """The file of a connection; asked where that is used, for two threads cannot have one statement of it at once."""
+    return str(connection.execute("PRAGMA database_list").fetchone()[2])
+
+
+def open_beside(path: str) -> sqlite3.Connection:
+    """Another connection to a file that is open."""
     return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
 

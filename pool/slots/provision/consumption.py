@@ -20,7 +20,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     MEMORY: "quantize(target.RequestMemory,{128})",
     DISK: "quantize(target.RequestDisk,{1024})",
 }
-"""Custom resources have none."""
+OTHERWISE: Final = "ifThenElse(target.Request{0} =?= undefined, 0, target.Request{0})"
+"""Of custom resources. The manual says that they have no default; condor_startd gives them this one."""
 
 
 def has_policy(slot: ClassAd) -> bool:
@@ -31,8 +32,7 @@ def has_policy(slot: ClassAd) -> bool:
 def consumption_attributes(whole: Amounts, read: Callable[[str], Expr | None]) -> dict[str, Expr]:
     """The attributes of a slot whose owner has such a policy, WithinResourceLimits included.
 
-    `whole` is what the slot has, `read` answers CONSUMPTION_<name> for it; UserError when a resource that the slot has
-    some of has no expression.
+    `whole` is what the slot has, `read` answers CONSUMPTION_<name> for it.
     """
     found: dict[str, Expr] = {}
     limits = []
@@ -40,13 +40,7 @@ def consumption_attributes(whole: Amounts, read: Callable[[str], Expr | None]) -
         if name == SWAP or (not much and name not in DEFAULTS):
             continue
         rule = read(f"CONSUMPTION_{name}")
-        if rule is None and name in DEFAULTS:
-            rule = expr(DEFAULTS[name])
-        if rule is None:
-            raise UserError(
-                f"the consumption policy says nothing about {name}", expected=f"CONSUMPTION_{name} = EXPRESSION"
-            )
-        found[f"Consumption{name}"] = rule
+        found[f"Consumption{name}"] = expr(DEFAULTS.get(name) or OTHERWISE.format(name)) if rule is None else rule
         limits.append(f"MY.{name} >= MY.Consumption{name}")
     found["WithinResourceLimits"] = expr(" && ".join(limits))
     return found

@@ -54,7 +54,7 @@ async def test_commits_go_on_while_old_history_is_forgotten(tmp_path: Path, monk
         log=SimpleNamespace(full=lambda _: done.cancel()),
     )
     with done:
-        await PolicyTimer(core).prune_history(connection)
+        await PolicyTimer(core).prune_history(str(tmp_path / "queue.sqlite"))
     assert connection.execute("SELECT count(*) FROM history").fetchone() == (KEPT,)
     assert store.read_counter(connection, "next_cluster", 0) == threads.commits
     connection.close()

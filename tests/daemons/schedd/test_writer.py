@@ -54,6 +54,31 @@ async def test_the_end_waits_for_a_commit_that_hangs_no_longer_than_a_while(
     connection.close()
 
 
+async def test_only_the_loop_executes_statements_of_the_writers_connection(tmp_path: Path) -> None:
+    """Two threads that execute one statement of a connection at once get each other's rows, or none."""
+    connection = store.open_queue(str(tmp_path / "queue"))
+    opened = trio.Event()
+    beside: list[int] = []
+
+    class Watched:
+        async def run_sync(self, fn: Any, *args: Any) -> Any:
+            connection.set_trace_callback(lambda _statement: beside.append(1))
+            found = await trio.to_thread.run_sync(fn, *args)
+            opened.set()
+            return found
+
+        async def leave_behind(self, fn: Any, *args: Any) -> Any:
+            await trio.sleep_forever()
+
+    writer = Writer(JobQueue("ap"), connection, Watched())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await opened.wait()
+        nursery.cancel_scope.cancel()
+    assert beside == []
+    connection.close()
+
+
 class AtOnce:
     """Threads that are none."""
 

@@ -331,7 +331,7 @@ def test_history_is_forgotten_in_steps_between_which_others_commit(
 ) -> None:
     monkeypatch.setattr(history, "ROWS_PER_STEP", 2)
     finished(connection, 5)
-    beside = store.open_beside(connection)
+    beside = store.open_beside(store.file_of(connection))
     forgot = []
     for number, gone in enumerate(history.prune(beside, 0)):
         store.commit(connection, store.WriteBatch(next_cluster=number))

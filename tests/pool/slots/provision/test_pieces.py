@@ -86,9 +86,12 @@ def test_a_consumption_that_is_no_amount_matches_nothing(rule: str) -> None:
         fit_request(job, a_policy(Cpus=rule, GPUs="0"), free, Rounding())
 
 
-def test_every_resource_that_a_slot_has_needs_a_consumption() -> None:
-    with pytest.raises(UserError, match="CONSUMPTION_GPUs = EXPRESSION"):
-        a_policy()
+@pytest.mark.parametrize(("asks", "takes"), [({}, 0), ({"RequestGPUs": 1}, 1)])
+def test_a_match_takes_what_its_job_asks_for_of_a_resource_without_a_rule(asks: dict[str, int], takes: int) -> None:
+    """So condor_startd does, though the manual has no default for custom resources."""
+    job = ClassAd({"RequestCpus": 1, "RequestMemory": 100, "RequestDisk": 1500, **asks})
+    free = Amounts({CPUS: 8, MEMORY: 1000, DISK: 10_000, "GPUs": 1})
+    assert fit_request(job, a_policy(), free, Rounding())["GPUs"] == takes
 
 
 WHOLE = Amounts({CPUS: 16, MEMORY: 8192, DISK: 1_000_000, "VirtualMemory": 1000, "GPUs": 6, "Toys": 2, "Cogs": 9})
