@@ -6,12 +6,14 @@ a graph of 100,000 nodes has half a million lines, and tools pay for no parser g
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pool.base.nearest import nearest_name
 from pool.dag.language.errors import wrong
-from pool.dag.language.settings import SETTINGS
+from pool.dag.language.settings import SETTINGS, Setting
 from pool.dag.language.source import Line, Source
 from pool.dag.language.words import pairs, plain, rest_after, same_word, whole, words
 from pool.dag.model import ALL_NODES, DotFile, Environment, NodeKind, StatusFile, Variable
@@ -58,14 +60,6 @@ class EdgesLine(NamedTuple):
     weak: bool = False
 
 
-class Setting(NamedTuple):
-    """What a command says of one node, or of all: a field of `Node`, and its value."""
-
-    node: str
-    field: str
-    value: object
-
-
 class VarsLine(NamedTuple):
     """VARS."""
 
@@ -108,6 +102,10 @@ Command = (
     | MaxJobsLine | PinLine | ConnectLine | GraphSetting
 )  # fmt: skip
 
+Where = Literal["", "PREPEND", "APPEND"]
+_PLAIN_VARS: Final = re.compile(r"VARS\s+([^\s\"']+)((?:\s+\w+=\"[^\"\\]*\")+)$")
+"""VARS as nearly all are: without what has to be looked at more closely."""
+_PLAIN_PAIR: Final = re.compile(r"(\w+)=\"([^\"\\]*)\"")
 _RESERVED: Final = frozenset(("PARENT", "CHILD", ALL_NODES))
 _NODES: Final[dict[str, NodeKind]] = {
     "JOB": "JOB", "SUBDAG": "SUBDAG", "FINAL": "FINAL", "PROVISIONER": "PROVISIONER", "SERVICE": "SERVICE",
@@ -116,69 +114,20 @@ _NODES: Final[dict[str, NodeKind]] = {
 
 def parse(line: Line, source: Source) -> Command:
     """The command of a line. An inline description is taken from `source`, which stands behind the line."""
+    if line.text.startswith("VARS ") and (plainly := _PLAIN_VARS.match(line.text)):
+        return VarsLine(plainly[1], _variables(line, _PLAIN_PAIR.findall(plainly[2]), ""))
     said = words(line, free=line.text[:3].upper() in _FREE)
     # As it is mostly written, and then, to be sure, in any case.
     keyword = said[0] if said[0] in KEYWORDS else said[0].upper().replace("-", "_")
     if keyword in _NODES:
         return _node(line, said, _NODES[keyword], source)
-    if keyword in SETTINGS:
-        read = SETTINGS[keyword]
-        return Setting(*read(line, said))
-    match keyword:
-        case "PARENT":
-            return _edges(line, said)
-        case "VARS":
-            return _vars(line, said)
-        case "SUBMIT_DESCRIPTION":
-            return _description(line, said, source)
-        case "WEAK":
-            if len(said) < 2 or not same_word(said[1], "PARENT"):
-                raise wrong("WEAK stands before PARENT only", *line, expected="WEAK PARENT ... CHILD ...")
-            return _edges(line, said[1:])._replace(weak=True)
-    if keyword not in KEYWORDS:
-        near = nearest_name(keyword, KEYWORDS)
-        hint = f" (did you mean {near}?)" if near else ""
-        raise wrong(f"{said[0]} is not a command of DAG files{hint}", *line, said[0])
-    return _rare(line, said, keyword)
-
-
-def _rare(line: Line, said: list[str], keyword: str) -> Command:
-    match keyword:
-        case "SPLICE":
-            return _splice(line, said)
-        case "INCLUDE":
-            return IncludeLine(_one_file(line, said))
-        case "MAXJOBS":
-            _exactly(line, said, 3, "MAXJOBS category number")
-            return MaxJobsLine(said[1], whole(line, said[2], "a number of nodes", least=0))
-        case "PIN_IN" | "PIN_OUT":
-            _exactly(line, said, 3, f"{keyword} node number")
-            return PinLine(keyword, said[1], whole(line, said[2], "a pin number", least=1))
-        case "CONNECT":
-            _exactly(line, said, 3, "CONNECT splice splice")
-            return ConnectLine(said[1], said[2])
-        case _:
-            field, value = _of_graph(line, said, keyword)
-            return GraphSetting(keyword, field, value)
-
-
-def _of_graph(line: Line, said: list[str], keyword: str) -> tuple[str, object]:
-    match keyword:
-        case "CONFIG":
-            return "config", _one_file(line, said)
-        case "JOBSTATE_LOG":
-            return "jobstate_log", _one_file(line, said)
-        case "NODE_STATUS_FILE":
-            return "status_file", _status_file(line, said)
-        case "DOT":
-            return "dot", _dot(line, said)
-        case "SET_JOB_ATTR":
-            return "attributes", _attribute(line)
-        case "ENV":
-            return "environment", _environment(line, said)
-        case _:
-            _exactly(line, said, 1, "REJECT alone")
-            return "rejected", None
+    if (read := _READ.get(keyword)) is not None:
+        return read(line, said)
+    if keyword == "SUBMIT_DESCRIPTION":
+        return _description(line, said, source)
+    near = nearest_name(keyword, KEYWORDS)
+    hint = f" (did you mean {near}?)" if near else ""
+    raise wrong(f"{said[0]} is not a command of DAG files{hint}", *line, said[0])
 
 
 def _node(line: Line, said: list[str], kind: NodeKind, source: Source) -> NodeLine:
@@ -187,8 +136,8 @@ def _node(line: Line, said: list[str], kind: NodeKind, source: Source) -> NodeLi
             raise wrong("SUBDAG without EXTERNAL", *line, expected="SUBDAG EXTERNAL name file")
         said = said[1:]
     # A name and a file, as nearly all say.
-    if len(said) == 3 and said[2][0] not in "{@\"'" and said[1].upper() not in _RESERVED:
-        return NodeLine(kind, said[1], intern(said[2]))
+    if len(said) == 3 and said[2][0] not in "{@" and said[1].upper() not in _RESERVED:
+        return NodeLine(kind, said[1], intern(plain(said[2])))
     if len(said) < 3:
         raise wrong(
             f"{said[0] if kind != 'SUBDAG' else kind} wants a name and a {_TAKES[kind]}", *line, expected=_SYNTAX[kind]
@@ -281,6 +230,8 @@ def _edges(line: Line, said: list[str]) -> EdgesLine:
     if not parents or not children:
         missing = "parent" if not parents else "CHILD" if at >= len(said) else "child"
         raise wrong(f"{missing} is missing", *line, expected="PARENT node... CHILD node...")
+    if "CHILD" in children or "child" in children:
+        raise wrong("CHILD stands twice", *line, expected="PARENT node... CHILD node...")
     return EdgesLine(parents, children)
 
 
@@ -288,17 +239,25 @@ def _child_at(said: list[str]) -> int:
     return next((at for at, word in enumerate(said) if at and same_word(word, "CHILD")), len(said))
 
 
+def _weak(line: Line, said: list[str]) -> EdgesLine:
+    if len(said) < 2 or not same_word(said[1], "PARENT"):
+        raise wrong("WEAK stands before PARENT only", *line, expected="WEAK PARENT ... CHILD ...")
+    return _edges(line, said[1:])._replace(weak=True)
+
+
 def _vars(line: Line, said: list[str]) -> VarsLine:
     if len(said) < 2:
         raise wrong("VARS wants a node", *line, expected=_VARS)
-    # A node may be named after what stands before its variables, but no variable is: it has an = behind it.
-    where = said[2].upper() if len(said) > 2 else ""
-    if where != "PREPEND" and where != "APPEND":
-        where = ""
+    first = said[2].upper() if len(said) > 2 else ""
+    where: Where = "PREPEND" if first == "PREPEND" else "APPEND" if first == "APPEND" else ""
     found = pairs(line, rest_after(line.text, 3 if where else 2))
     if not found:
         raise wrong("VARS without a variable", *line, expected=_VARS)
-    return VarsLine(said[1], tuple([Variable(_variable(line, name), value, where) for name, value in found]))  # type: ignore[arg-type]
+    return VarsLine(said[1], _variables(line, found, where))
+
+
+def _variables(line: Line, found: list[tuple[str, str]], where: Where) -> tuple[Variable, ...]:
+    return tuple([Variable(_variable(line, name), value, where) for name, value in found])
 
 
 def _variable(line: Line, name: str) -> str:
@@ -310,6 +269,43 @@ def _variable(line: Line, name: str) -> str:
     if name[:5].lower() == "queue":
         raise wrong(f"{name} is not a variable's name: none begins with queue", *line, name)
     return intern(name)
+
+
+def _include(line: Line, said: list[str]) -> IncludeLine:
+    return IncludeLine(_one_file(line, said))
+
+
+def _max_jobs(line: Line, said: list[str]) -> MaxJobsLine:
+    _exactly(line, said, 3, "MAXJOBS category number")
+    return MaxJobsLine(said[1], whole(line, said[2], "a number of nodes", least=0))
+
+
+def _pin_in(line: Line, said: list[str]) -> PinLine:
+    _exactly(line, said, 3, "PIN_IN node number")
+    return PinLine("PIN_IN", said[1], whole(line, said[2], "a pin number", least=1))
+
+
+def _pin_out(line: Line, said: list[str]) -> PinLine:
+    _exactly(line, said, 3, "PIN_OUT node number")
+    return PinLine("PIN_OUT", said[1], whole(line, said[2], "a pin number", least=1))
+
+
+def _connect(line: Line, said: list[str]) -> ConnectLine:
+    _exactly(line, said, 3, "CONNECT splice splice")
+    return ConnectLine(said[1], said[2])
+
+
+def _config(line: Line, said: list[str]) -> GraphSetting:
+    return GraphSetting("CONFIG", "config", _one_file(line, said))
+
+
+def _jobstate_log(line: Line, said: list[str]) -> GraphSetting:
+    return GraphSetting("JOBSTATE_LOG", "jobstate_log", _one_file(line, said))
+
+
+def _reject(line: Line, said: list[str]) -> GraphSetting:
+    _exactly(line, said, 1, "REJECT alone")
+    return GraphSetting("REJECT", "rejected", None)
 
 
 def _one_file(line: Line, said: list[str]) -> str:
@@ -324,7 +320,7 @@ def _exactly(line: Line, said: list[str], count: int, syntax: str) -> None:
         raise wrong(f"{said[0]} wants more", *line, expected=syntax)
 
 
-def _status_file(line: Line, said: list[str]) -> StatusFile:
+def _status_file(line: Line, said: list[str]) -> GraphSetting:
     if len(said) < 2:
         raise wrong("NODE_STATUS_FILE wants a file", *line, expected=_STATUS)
     status = StatusFile(plain(said[1]))
@@ -333,10 +329,10 @@ def _status_file(line: Line, said: list[str]) -> StatusFile:
             status = status._replace(always=True)
         else:
             status = status._replace(min_interval_s=whole(line, word, "a number of seconds", least=0))
-    return status
+    return GraphSetting("NODE_STATUS_FILE", "status_file", status)
 
 
-def _dot(line: Line, said: list[str]) -> DotFile:
+def _dot(line: Line, said: list[str]) -> GraphSetting:
     if len(said) < 2:
         raise wrong("DOT wants a file", *line, expected=_DOT)
     dot = DotFile(plain(said[1]))
@@ -353,23 +349,26 @@ def _dot(line: Line, said: list[str]) -> DotFile:
                 dot = dot._replace(include=plain(header))
             case _:
                 raise wrong(f"{option} is not known here", *line, option, expected=_DOT)
-    return dot
+    return GraphSetting("DOT", "dot", dot)
 
 
-def _attribute(line: Line) -> tuple[str, str]:
+def _attribute(line: Line, said: list[str]) -> GraphSetting:
     name, equals, value = rest_after(line.text, 1).partition("=")
     if not (name.strip() and equals and value.strip()):
         raise wrong("SET_JOB_ATTR wants an attribute and its value", *line, expected="SET_JOB_ATTR name = value")
-    return name.strip(), value.strip()
+    return GraphSetting("SET_JOB_ATTR", "attributes", (name.strip(), value.strip()))
 
 
-def _environment(line: Line, said: list[str]) -> Environment:
-    if len(said) > 2 and same_word(said[1], "GET"):
+def _environment(line: Line, said: list[str]) -> GraphSetting:
+    text = rest_after(line.text, 2)
+    if text and same_word(said[1], "GET"):
         # Commas are as good as blanks in what becomes getenv.
-        return Environment(get=tuple(rest_after(line.text, 2).replace(",", " ").split()))
-    if len(said) > 2 and same_word(said[1], "SET"):
-        return Environment(set=tuple(part.strip() for part in rest_after(line.text, 2).split(";") if part.strip()))
-    raise wrong("ENV wants GET or SET, and variables", *line, expected="ENV GET name... or ENV SET name=value;...")
+        environment = Environment(get=tuple(text.replace(",", " ").split()))
+    elif text and same_word(said[1], "SET"):
+        environment = Environment(set=tuple(part.strip() for part in text.split(";") if part.strip()))
+    else:
+        raise wrong("ENV wants GET or SET, and variables", *line, expected="ENV GET name... or ENV SET name=value;...")
+    return GraphSetting("ENV", "environment", environment)
 
 
 _FREE: Final = frozenset(("SCR", "SET", "ENV"))
@@ -380,7 +379,10 @@ _TAKES: Final = dict.fromkeys(_NODES, "submit description") | {"SUBDAG": "DAG fi
 _SYNTAX: Final = {kind: f"{kind} name description [DIR directory] [NOOP] [DONE]" for kind in _NODES} | {
     "SUBDAG": "SUBDAG EXTERNAL name file [DIR directory] [NOOP] [DONE]"
 }
-KEYWORDS: Final = frozenset((
-    *_NODES, *SETTINGS, "PARENT", "WEAK", "VARS", "SUBMIT_DESCRIPTION", "SPLICE", "INCLUDE", "MAXJOBS", "PIN_IN",
-    "PIN_OUT", "CONNECT", "CONFIG", "JOBSTATE_LOG", "NODE_STATUS_FILE", "DOT", "SET_JOB_ATTR", "ENV", "REJECT",
-))  # fmt: skip
+_READ: Final[dict[str, Callable[[Line, list[str]], Command]]] = {
+    "PARENT": _edges, "WEAK": _weak, "VARS": _vars, **SETTINGS, "SPLICE": _splice, "INCLUDE": _include,
+    "MAXJOBS": _max_jobs, "PIN_IN": _pin_in, "PIN_OUT": _pin_out, "CONNECT": _connect, "CONFIG": _config,
+    "JOBSTATE_LOG": _jobstate_log, "NODE_STATUS_FILE": _status_file, "DOT": _dot, "SET_JOB_ATTR": _attribute,
+    "ENV": _environment, "REJECT": _reject,
+}  # fmt: skip
+KEYWORDS: Final = frozenset((*_NODES, *_READ, "SUBMIT_DESCRIPTION"))

@@ -67,8 +67,8 @@ class NodeDraft:
 class Scope:
     """A DAG file that is read: the graph's own, or a splice's."""
 
-    prefix: str
-    """What its nodes' names begin with."""
+    before: str
+    """What its nodes' names begin with in the whole graph."""
     categories: str
     """What its categories' names begin with: the names of the splices."""
     directory: str
@@ -91,10 +91,6 @@ class Scope:
     pins: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     """The files that are being read, each included by the one before."""
-
-    def full(self, name: str) -> str:
-        """A node's name in the whole graph."""
-        return self.prefix + self.number + name
 
     def nodes(self) -> list[int]:
         """Its nodes and those of its splices, in the graph's order."""

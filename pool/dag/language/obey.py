@@ -15,11 +15,11 @@ from pool.dag.language.commands import (
     GraphSetting,
     MaxJobsLine,
     PinLine,
-    Setting,
     VarsLine,
 )
 from pool.dag.language.drafts import Draft, NodeDraft, Scope
 from pool.dag.language.errors import DagError, wrong
+from pool.dag.language.settings import Setting
 from pool.dag.language.source import Line
 from pool.dag.model import ALL_NODES, Environment, Place
 
@@ -45,7 +45,7 @@ def _ends(draft: Draft, scope: Scope, line: Line, names: list[str], *, parents: 
         if splice is not None:
             found += splice.last if parents else splice.first
             continue
-        number = draft.by_name[scope.full(name)]
+        number = draft.by_name[scope.before + name]
         if (kind := draft.nodes[number].kind) not in _ORDINARY:
             raise wrong(f"{name} is the {kind} node, which has neither parents nor children", *line, name)
         found.append(number)
@@ -96,7 +96,7 @@ def _nodes(draft: Draft, scope: Scope, name: str, field: str) -> list[NodeDraft]
             raise KeyError(name)
         own = [draft.nodes[number] for number in scope.own]
         return [node for node in own if node.kind not in ("FINAL", "SERVICE") and not _refused(node, field)]
-    return [draft.nodes[draft.by_name[scope.full(name)]]]
+    return [draft.nodes[draft.by_name[scope.before + name]]]
 
 
 def max_jobs(draft: Draft, scope: Scope, line: Line, command: MaxJobsLine) -> None:
@@ -118,7 +118,7 @@ def _category(scope: Scope, name: str) -> str:
 
 def pin(draft: Draft, scope: Scope, line: Line, command: PinLine) -> None:
     """PIN_IN and PIN_OUT."""
-    scope.pins.setdefault((command.side, command.number), []).append(draft.by_name[scope.full(command.node)])
+    scope.pins.setdefault((command.side, command.number), []).append(draft.by_name[scope.before + command.node])
 
 
 def connect(draft: Draft, scope: Scope, line: Line, command: ConnectLine) -> None:
@@ -175,7 +175,7 @@ def of_graph(draft: Draft, scope: Scope, line: Line, command: GraphSetting) -> N
 
 def unknown(draft: Draft, scope: Scope, line: Line, name: str) -> DagError:
     """The error of a name that no node has; `name`: as it was looked up, in full."""
-    short = name.removeprefix(scope.full(""))
+    short = name.removeprefix(scope.before)
     if short in scope.splices:
         return wrong(f"{short} is a splice: this command is for a node", *line, short, expected=f"{short}+ and a node")
     return wrong(f"there is no node {short}{_meant(name, draft.by_name)}", *line, short)

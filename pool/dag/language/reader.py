@@ -42,7 +42,8 @@ def read(
     reader = _Reader(read_file, options)
     roots = []
     for number, file in enumerate(files):
-        scope = Scope("", "", "", number=f"{number}." if options.munge and len(files) > 1 else "")
+        munged = f"{number}." if options.munge and len(files) > 1 else ""
+        scope = Scope(munged, "", "", number=munged)
         if options.use_dag_dir:
             scope.directory, file = posixpath.split(file)
         reader.scope(file, scope, None)
@@ -109,10 +110,10 @@ class _Reader:
 
     def _obey(self, command: Command, line: Line, scope: Scope) -> None:
         kind = type(command)
-        if kind in OBEYED:
+        if (obeyed := OBEYED.get(kind)) is not None:
             if not scope.waiting:
                 try:
-                    OBEYED[kind](self.draft, scope, line, command)
+                    obeyed(self.draft, scope, line, command)
                     return
                 except KeyError:
                     pass
@@ -130,7 +131,7 @@ class _Reader:
             AT_ONCE[kind](self.draft, scope, line, command)
 
     def _node(self, command: NodeLine, line: Line, scope: Scope) -> None:
-        kind, name, directory = command.kind, scope.full(command.name), scope.directory
+        kind, name, directory = command.kind, scope.before + command.name, scope.directory
         self._is_new(command.name, name, line, scope)
         if kind not in ("JOB", "SUBDAG"):
             self._special(command, line, scope)
@@ -176,15 +177,13 @@ class _Reader:
         self.special[kind] = command.name
 
     def _splice(self, command: SpliceLine, line: Line, scope: Scope) -> None:
-        full = scope.full(command.name)
+        full = scope.before + command.name
         self._is_new(command.name, full, line, scope)
         directory, file = posixpath.join(scope.directory, command.directory), command.file
         if self.options.use_dag_dir:
             directory, file = posixpath.split(posixpath.join(directory, file))
-        splice = Scope(
-            full + "+", f"{scope.categories}{scope.number}{command.name}+", directory,
-            number=scope.number, parent=scope, depth=scope.depth + 1,
-        )  # fmt: skip
+        categories = f"{scope.categories}{scope.number}{command.name}+"
+        splice = Scope(f"{full}+{scope.number}", categories, directory, scope.number, scope, scope.depth + 1)
         scope.splices[command.name] = splice
         self.scope(file, splice, line)
         self.draft.close(splice)

@@ -5,37 +5,43 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 from sys import intern
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from pool.dag.language.errors import wrong
 from pool.dag.language.source import Line
 from pool.dag.language.words import plain, rest_after, same_word, whole
 from pool.dag.model import AbortOn, Place, Retry, Script, Tolerance
 
-Read = Callable[[Line, list[str]], tuple[str, str, object]]
-"""A line and its words to a node, a field, and its value."""
+
+class Setting(NamedTuple):
+    """What a command says of one node, or of all: a field of `Node`, and its value."""
+
+    node: str
+    field: str
+    value: object
+
 
 _PLAIN_RETRIES: Final = tuple(Retry(times) for times in range(32))
 """Most nodes share one of these."""
 
 
-def _retry(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _retry(line: Line, said: list[str]) -> Setting:
     syntax = "RETRY node times [UNLESS-EXIT code]"
     _between(line, said, 3, 5, syntax)
     times = whole(line, said[2], "a number of retries", least=0)
     if len(said) == 3:
-        return said[1], "retry", _PLAIN_RETRIES[times] if times < len(_PLAIN_RETRIES) else Retry(times)
-    return said[1], "retry", Retry(times, _option(line, said, 3, "UNLESS_EXIT", "an exit code", syntax))
+        return Setting(said[1], "retry", _PLAIN_RETRIES[times] if times < len(_PLAIN_RETRIES) else Retry(times))
+    return Setting(said[1], "retry", Retry(times, _option(line, said, 3, "UNLESS_EXIT", "an exit code", syntax)))
 
 
-def _abort(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _abort(line: Line, said: list[str]) -> Setting:
     syntax = "ABORT-DAG-ON node code [RETURN code]"
     _between(line, said, 3, 5, syntax)
     code = whole(line, said[2], "an exit code")
     if len(said) == 3:
-        return said[1], "abort_on", AbortOn(code)
+        return Setting(said[1], "abort_on", AbortOn(code))
     returns = _option(line, said, 3, "RETURN", "an exit code", syntax, least=0, most=255)
-    return said[1], "abort_on", AbortOn(code, returns)
+    return Setting(said[1], "abort_on", AbortOn(code, returns))
 
 
 def _option(
@@ -49,12 +55,12 @@ def _option(
     return whole(line, said[at + 1], what, least=least, most=most)
 
 
-def _priority(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _priority(line: Line, said: list[str]) -> Setting:
     _between(line, said, 3, 3, "PRIORITY node number")
-    return said[1], "priority", whole(line, said[2], "a priority")
+    return Setting(said[1], "priority", whole(line, said[2], "a priority"))
 
 
-def _pre_skip(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _pre_skip(line: Line, said: list[str]) -> Setting:
     _between(line, said, 3, 3, "PRE_SKIP node code")
     code = whole(line, said[2], "an exit code")
     # condor_dagman refuses it too.
@@ -62,20 +68,20 @@ def _pre_skip(line: Line, said: list[str]) -> tuple[str, str, object]:
         raise wrong(
             "0 skips nothing: a PRE script that exits with 0 has succeeded", *line, said[2], expected="1 or more"
         )
-    return said[1], "pre_skip", code
+    return Setting(said[1], "pre_skip", code)
 
 
-def _category(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _category(line: Line, said: list[str]) -> Setting:
     _between(line, said, 3, 3, "CATEGORY node category")
-    return said[1], "category", intern(said[2])
+    return Setting(said[1], "category", intern(said[2]))
 
 
-def _done(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _done(line: Line, said: list[str]) -> Setting:
     _between(line, said, 2, 2, "DONE node")
-    return said[1], "done", True
+    return Setting(said[1], "done", True)
 
 
-def _tolerance(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _tolerance(line: Line, said: list[str]) -> Setting:
     syntax = "TOLERANCE node number[%] [FAIL-FAST | WAIT]"
     _between(line, said, 3, 5, syntax)
     # The per cent may stand apart from its number.
@@ -88,15 +94,15 @@ def _tolerance(line: Line, said: list[str]) -> tuple[str, str, object]:
     if fail_fast == "bad" or len(rest) > 1:
         raise wrong(f"{rest[0]} is not known here", *line, rest[0], expected=syntax)
     count = whole(line, value or said[2], "a number of jobs", least=0)
-    return said[1], "tolerance", Tolerance(count, percent, cast(bool | None, fail_fast))
+    return Setting(said[1], "tolerance", Tolerance(count, percent, cast(bool | None, fail_fast)))
 
 
-def _save_point(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _save_point(line: Line, said: list[str]) -> Setting:
     _between(line, said, 2, 3, "SAVE_POINT_FILE node [file]")
     if same_word(said[1], "ALL_NODES"):
         raise wrong("a save point belongs to one node", *line, said[1], expected="a node's name")
     file = plain(said[2]) if len(said) > 2 else f"{said[1]}-{posixpath.basename(line.file)}.save"
-    return said[1], "save_point", file
+    return Setting(said[1], "save_point", file)
 
 
 _SCRIPT: Final = (
@@ -104,7 +110,7 @@ _SCRIPT: Final = (
 )
 
 
-def _script(line: Line, said: list[str]) -> tuple[str, str, object]:
+def _script(line: Line, said: list[str]) -> Setting:
     at, debug = 1, ("", "")
     defer: tuple[int | None, int] = (None, 0)
     while at < len(said) and (word := said[at].upper()) not in ("PRE", "POST", "HOLD"):
@@ -119,16 +125,17 @@ def _script(line: Line, said: list[str]) -> tuple[str, str, object]:
         else:
             raise wrong(f"{said[at]} is not a kind of script", *line, said[at], expected=_SCRIPT)
         at += 3
-    # What is there of kind, node and program says what is missing.
-    if len(said) < at + 3:
-        missing = ("PRE, POST or HOLD", "a node", "a program")[min(len(said) - at, 2) if at < len(said) else 0]
+    # All behind the node belongs to the program: no quotes, as no shell reads it.
+    command = rest_after(line.text, at + 2)
+    if not command:
+        # What is there of kind and node says what is missing.
+        missing = "PRE, POST or HOLD" if at >= len(said) else "a node" if at + 1 >= len(said) else "a program"
         raise wrong(f"SCRIPT wants {missing}", *line, expected=_SCRIPT)
     kind = cast(Literal["PRE", "POST", "HOLD"], said[at].upper())
-    # All that follows belongs to the program: no quotes, as no shell reads it.
-    program, _, arguments = rest_after(line.text, at + 2).partition(" ")
+    program, _, arguments = command.partition(" ")
     streams = cast(Literal["", "STDOUT", "STDERR", "ALL"], debug[1])
     script = Script(kind, program, arguments.strip(), Place(line.file, line.number), *defer, debug[0], streams)
-    return said[at + 1], kind.lower(), script
+    return Setting(said[at + 1], kind.lower(), script)
 
 
 def _between(line: Line, said: list[str], least: int, most: int, syntax: str) -> None:
@@ -138,7 +145,7 @@ def _between(line: Line, said: list[str], least: int, most: int, syntax: str) ->
         raise wrong(f"{said[most]} is not known here", *line, said[most], expected=syntax)
 
 
-SETTINGS: Final[dict[str, Read]] = {
+SETTINGS: Final[dict[str, Callable[[Line, list[str]], Setting]]] = {
     "RETRY": _retry,
     "ABORT_DAG_ON": _abort,
     "PRIORITY": _priority,

@@ -7,7 +7,9 @@ An inline description goes up to its end mark; it has no comments and blank line
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_PIECE: Final = 1 << 16
 
 
 class Line(NamedTuple):
@@ -23,26 +25,23 @@ class Source:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self._text = text
-        self._at = 0
-        self._number = 0
+        self._lines = enumerate(_physical(text), 1)
 
     def lines(self) -> Iterator[Line]:
         """The lines that hold commands."""
         file = self.file
-        while (text := self._physical()) is not None:
-            if _is_nothing(text):
+        for number, text in self._lines:
+            text = text.strip()
+            if not text or (text[0] in "#/" and _is_nothing(text)):
                 continue
-            # Where it begins: HTCondor tells where a continued line ends.
-            number = self._number
-            if text[-1] == "\\":
-                text = self._joined(text)
-            yield Line(file, number, text)
+            # The number is where it begins: HTCondor tells where a continued line ends.
+            yield Line(file, number, self._joined(text) if text[-1] == "\\" else text)
 
     def description(self, end: str) -> tuple[str, str] | None:
         """An inline description up to the line with its end mark, and what follows the mark; None if there is none."""
         lines: list[str] = []
-        while (text := self._physical()) is not None:
+        for _, text in self._lines:
+            text = text.strip()
             if text == end or text.startswith(end + " "):
                 return "".join(lines), text[len(end) :]
             if not _is_nothing(text):
@@ -51,7 +50,8 @@ class Source:
 
     def _joined(self, text: str) -> str:
         parts = [text[:-1]]
-        while (more := self._physical()) is not None:
+        for _, more in self._lines:
+            more = more.strip()
             if _is_nothing(more):
                 continue
             if more[-1] != "\\":
@@ -60,18 +60,15 @@ class Source:
             parts.append(more[:-1])
         return " ".join(parts).strip()
 
-    def _physical(self) -> str | None:
-        """The next line of the file without white space around it, or None after the last."""
-        # Line by line: all at once they would take four times as much memory as the text.
-        start, text = self._at, self._text
-        if start >= len(text):
-            return None
-        end = text.find("\n", start)
-        if end < 0:
-            end = len(text)
-        self._at = end + 1
-        self._number += 1
-        return text[start:end].strip()
+
+def _physical(text: str) -> Iterator[str]:
+    """The lines of a text. Piece by piece: all at once they would take four times as much memory as the text."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at + _PIECE)
+        end = len(text) if end < 0 else end
+        yield from text[at:end].split("\n")
+        at = end + 1
 
 
 def _is_nothing(text: str) -> bool:
