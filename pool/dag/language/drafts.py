@@ -131,6 +131,8 @@ class Draft:
     attributes: dict[str, tuple[str, str]] = field(default_factory=dict)
     rejected: Place | None = None
     warnings: list[str] = field(default_factory=list)
+    sought: dict[tuple[str, str], Place | None] = field(default_factory=dict)
+    """Edges whose line is sought, by the names of their nodes."""
 
     def add(self, node: NodeDraft, scope: Scope) -> None:
         """A new node."""

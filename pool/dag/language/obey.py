@@ -36,6 +36,10 @@ def edges(draft: Draft, scope: Scope, line: Line, command: EdgesLine) -> None:
     parents = _ends(draft, scope, line, command.parents, parents=True)
     children = _ends(draft, scope, line, command.children, parents=False)
     draft.connect(parents, children, weak=command.weak)
+    if draft.sought:
+        for parent, child in draft.sought:
+            if draft.by_name.get(parent) in parents and draft.by_name.get(child) in children:
+                draft.sought[parent, child] = Place(line.file, line.number)
 
 
 def _ends(draft: Draft, scope: Scope, line: Line, names: list[str], *, parents: bool) -> list[int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pool.base.errors import Span
+from pool.dag.graph import circles
 from pool.dag.language.commands import Command, DescriptionLine, IncludeLine, NodeLine, SpliceLine, parse
 from pool.dag.language.drafts import Draft, NodeDraft, Scope
 from pool.dag.language.errors import ERRORS_MAX, DagError, together, wrong
@@ -38,16 +39,12 @@ class Options(NamedTuple):
 def read(
     files: Sequence[str], read_file: ReadFile, options: Options = Options(), *, rescue: str = ""
 ) -> Dag:  # fmt: skip
-    """The graph of these files; `rescue`: a rescue or save file, whose DONE and RETRY are added to it."""
+    """The graph of these files; `rescue`: a rescue or save file, whose DONE and RETRY are added to it.
+
+    It may have circles (`refuse_circles`).
+    """
     reader = _Reader(read_file, options)
-    roots = []
-    for number, file in enumerate(files):
-        munged = f"{number}." if options.munge and len(files) > 1 else ""
-        scope = Scope(munged, "", "", number=munged)
-        if options.use_dag_dir:
-            scope.directory, file = posixpath.split(file)
-        reader.scope(file, scope, None)
-        roots.append(scope)
+    roots = reader.roots(files)
     # Last, so that it has the last word.
     if rescue:
         reader.scope(rescue, Scope("", "", ""), None)
@@ -55,6 +52,25 @@ def read(
     if reader.errors:
         raise together(reader.errors)
     return reader.draft.dag(files[0], roots)
+
+
+def refuse_circles(dag: Dag, files: Sequence[str], read_file: ReadFile, options: Options = Options()) -> None:
+    """Raise if nodes wait for one another: each such circle is named, with the line that closes it."""
+    rounds = [[dag.nodes[number].name for number in circle] for circle in circles(dag)[:ERRORS_MAX]]
+    if not rounds:
+        return
+    # A graph does not keep where its edges stand: it is read again.
+    reader = _Reader(read_file, options)
+    reader.draft.sought = {(names[-1], names[0]): None for names in rounds}
+    reader.roots(files)
+    errors = []
+    for names in rounds:
+        place = reader.draft.sought[names[-1], names[0]]
+        way = " -> ".join([*names, names[0]])
+        error = DagError(f"these nodes wait for one another: {way}", expected="no way from a node to itself")
+        error.span = Span(place.file, place.line) if place else None
+        errors.append(error)
+    raise together(errors)
 
 
 class _Reader:
@@ -66,6 +82,18 @@ class _Reader:
         self.errors: list[DagError] = []
         self.special: dict[str, str] = {}
         """The FINAL and the PROVISIONER node, of which there is one each."""
+
+    def roots(self, files: Sequence[str]) -> list[Scope]:
+        """Read the DAG files that make up the graph."""
+        roots = []
+        for number, file in enumerate(files):
+            munged = f"{number}." if self.options.munge and len(files) > 1 else ""
+            scope = Scope(munged, "", "", number=munged)
+            if self.options.use_dag_dir:
+                scope.directory, file = posixpath.split(file)
+            self.scope(file, scope, None)
+            roots.append(scope)
+        return roots
 
     def scope(self, file: str, scope: Scope, named: Line | None) -> None:
         """Read a DAG file, to the last line that waits. `named`: where it is named, unless by the caller."""
