@@ -44,6 +44,7 @@ from daemons.schedd.logs.global_log import GlobalLog
 from daemons.schedd.logs.records import JobRecords
 from daemons.schedd.queue.actions import Actions
 from daemons.schedd.queue.advertise import Advertise, OwnAd
+from daemons.schedd.queue.along import Along
 from daemons.schedd.queue.factories import Factories
 from daemons.schedd.queue.job_words import JobWords
 from daemons.schedd.queue.live import Live
@@ -158,6 +159,7 @@ class Schedd:
                 work_changed=(self.negotiation.work_changed, self.flocking.work_changed, self.claims.work_changed),
                 waits_here=(self.local.waits_here,),
                 has_left=(self.cleanup.has_left,),
+                removed=(Along(self.core).removed,),
             )
         )
         self.writer.on_commit(self.factories.committed, self.delivery.committed, self.queries.committed)

@@ -376,6 +376,8 @@ class Core:
         else:
             graceful = self.queue.ad(job).eval_bool("WantGracefulRemoval", self.settings.removes_gracefully)
             execution.stop(reason, 0, 0, fast=not graceful and not transfer, transfer=transfer)
+        for hear in self._listeners.removed:
+            hear(job)
 
     def give_up(self, job: Job, error: Exception) -> None:
         """An error that nobody foresaw costs its job: it is put on hold, and the schedd goes on."""

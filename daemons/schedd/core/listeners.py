@@ -18,3 +18,5 @@ class Listeners:
     """The job wants to run at the access point."""
     has_left: tuple[Callable[[Job], None], ...] = ()
     """The job is not in the queue any more."""
+    removed: tuple[Callable[[Job], None], ...] = ()
+    """The job has been told to go: by a user or by a policy."""

@@ -82,3 +82,42 @@ async def test_p2_a_held_job_that_nobody_ends_keeps_its_claim(tmp_path: Path, au
         assert ad.eval_int("JobStatus") == 1
         assert not startd.released
         assert len(startd.orders) == 1
+
+
+async def until_left(bench: Bench, *jobs: str) -> None:
+    """Until these jobs are in the queue, and no others."""
+    with trio.fail_after(LONG_S):
+        while sorted(await bench.ads()) != list(jobs):
+            await trio.sleep(1)
+
+
+async def test_a_job_takes_those_along_that_it_says_and_they_theirs(tmp_path: Path, autojump_clock: Clock) -> None:
+    along = {"OtherJobRemoveRequirements": "DAGManJobId =?= 1"}
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(**along))
+        inner = {"OtherJobRemoveRequirements": "DAGManJobId =?= 2", "DAGManJobId": 1}
+        await bench.submit(a_job(**inner))  # a graph in the graph
+        await bench.submit(a_job(DAGManJobId=2))
+        await bench.submit(a_job(DAGManJobId=1), user="bin")
+        await bench.submit(a_job(DAGManJobId=7))
+        await bench.act(Action.REMOVE, "1.0")
+        await until_left(bench, "4.0", "5.0")
+        reasons = {ad.eval_int("ClusterId"): ad.eval_str("RemoveReason", "") for ad in await bench.history()}
+        fired = "removed because <OtherJobRemoveRequirements = DAGManJobId =?= {0}> fired when job ({0}.0) was removed"
+        assert reasons[2] == fired.format(1)
+        assert reasons[3] == fired.format(2)
+
+
+async def test_what_cannot_be_read_takes_no_job_along(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(OtherJobRemoveRequirements="(("))
+        await bench.submit(a_job())
+        await bench.act(Action.REMOVE, "1.0")
+        await until_left(bench, "2.0")
+
+
+async def test_a_policy_that_removes_a_job_takes_them_along_too(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(DAGManJobId=2))
+        await bench.submit(a_job(OtherJobRemoveRequirements="DAGManJobId =?= 2", PeriodicRemove=True))
+        await until_left(bench)
