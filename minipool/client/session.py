@@ -10,7 +10,7 @@ this host's daemon, else the one that the collector knows.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pool.base.errors import PeerError, UserError
@@ -253,12 +253,14 @@ class Session:
 
     # connections
 
-    def connect(self, address: Address, *, timeout: float | None = None) -> BlockingPeer:
-        """A connection to an address, to be used in a `with`."""
+    def connect(
+        self, address: Address, *, timeout: float | None = None, meanwhile: Callable[[], object] | None = None
+    ) -> BlockingPeer:
+        """A connection to an address, to be used in a `with`; `meanwhile` is called while the other side greets."""
         from protocol.rpc.blocking import connect
 
         security = self.security_for(address)
-        return connect(address, security, timeout=timeout if timeout is not None else 20.0)
+        return connect(address, security, timeout=timeout if timeout is not None else 20.0, meanwhile=meanwhile)
 
     def security_for(self, address: Address) -> Security:
         """What this client presents there."""

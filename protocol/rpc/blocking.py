@@ -46,9 +46,17 @@ _RECEIVE_BYTES: Final = 256 * 1024
 
 
 def connect(
-    address: Address | str, security: Security, *, name: str = "", timeout: float = CONNECT_TIMEOUT_S
+    address: Address | str,
+    security: Security,
+    *,
+    name: str = "",
+    timeout: float = CONNECT_TIMEOUT_S,
+    meanwhile: Callable[[], object] | None = None,
 ) -> BlockingPeer:
-    """Connect and authenticate. PeerError when nobody is there or it is not who it should be, TimedOut."""
+    """Connect and authenticate. PeerError when nobody is there or it is not who it should be, TimedOut.
+
+    `meanwhile` is called while the other side makes up its greeting.
+    """
     where = Address.parse(address) if isinstance(address, str) else address
     deadline = time.monotonic() + timeout
     sock: _socket.socket | None = None
@@ -56,6 +64,9 @@ def connect(
         sock, link = _open(where, security, timeout)
         connection = ClientConnection(security.client(link), wanted=name or where.sock, watches=False)
         peer = BlockingPeer(connection, sock, link)
+        peer.greet()
+        if meanwhile is not None:
+            meanwhile()
         peer.shake_hands(deadline)
     except BaseException as error:
         if sock is not None:
@@ -230,9 +241,12 @@ class BlockingPeer(Known):
         self._error = self._error or ConnectionLost(f"the connection to {self.link.label} is closed")
         self._socket.close()
 
+    def greet(self) -> None:
+        """Say the first word of a connection, which is ours."""
+        self._flush()
+
     def shake_hands(self, deadline: float) -> None:
         """Authenticate."""
-        self._flush()
         while not self.me:
             try:
                 self._receive(deadline)

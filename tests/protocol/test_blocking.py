@@ -206,3 +206,19 @@ async def test_a_users_connection_that_nobody_uses_is_closed_and_the_tool_can_te
                     peer.call(Echo(text="too late"))
 
         await in_thread(tool)
+
+
+def test_our_first_word_is_out_before_what_is_done_meanwhile(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen(1)
+
+        def read_it() -> None:
+            accepted, _ = server.accept()
+            with accepted:  # and hang up, so that nobody waits for a greeting
+                heard.append(accepted.recv(1024))
+
+        with pytest.raises(PeerError):
+            blocking.connect(Address.unix(str(tmp_path / "s")), Security(), meanwhile=read_it)
+    assert b"versions" in heard[0]

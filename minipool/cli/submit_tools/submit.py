@@ -177,9 +177,8 @@ class Submitter:
 
     def submit(self, session: Session, text: str) -> int:
         """Queue the jobs and say what became of them."""
-        from minipool.client.submission import tell
-
-        with session.daemon("schedd", name=self.schedd, addr=self.parsed.value("addr")) as peer:
+        schedd = session.address("schedd", name=self.schedd, addr=self.parsed.value("addr"))
+        with session.connect(schedd, meanwhile=_import_submission) as peer:
             if not self.terse:
                 sys.stdout.write("Submitting job(s)" if not self.verbose or not self.from_stdin else "\n")
                 sys.stdout.flush()
@@ -192,6 +191,8 @@ class Submitter:
 
                 sys.stdout.flush()
                 spool_input(session, peer, queued.cluster, queued.plan.procs())
+        from minipool.client.submission import tell
+
         sys.stdout.flush()  # whoever reads both streams as one finds the cluster first
         lost = [_LOST_OUTPUT] if queued.plan.prints_nowhere and not self.interactive and not self.terse else []
         tell([*queued.warnings, *lost])
@@ -277,6 +278,11 @@ class Submitter:
             else:
                 raise SubmitError(f"unknown option {option} for -dry-run:<opts>")
         return cluster, whole
+
+
+def _import_submission() -> None:
+    """A third of this tool's modules, and the longest part of its work: done while the schedd makes up its greeting."""
+    import minipool.client.submission  # noqa: F401
 
 
 def _dry_ads(plan: SubmitPlan, *, whole: bool) -> Iterable[str]:

@@ -13,6 +13,7 @@ import minipool.cli.entry.context
 from minipool.client.session import Session
 from protocol.messages.submit import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.wire.ad_table import unpack_ads
+from protocol.wire.address import Address
 from tests.minipool.cli.fake_pool import FakePeer
 
 Result = tuple[int, str, str]
@@ -30,7 +31,8 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePeer:
         ReserveCluster: ReservedCluster(cluster=104),
         SubmitJobs: lambda request: Submitted(cluster=104, count=sum(len(unpack_ads(one)) for one in request.procs)),
     }
-    monkeypatch.setattr(Session, "daemon", lambda *_, **__: peer)
+    monkeypatch.setattr(Session, "address", lambda *_, **__: Address.unix("/nowhere"))
+    monkeypatch.setattr(Session, "connect", lambda *_, **__: peer)
     monkeypatch.setattr(minipool.cli.entry.context, "open_session", lambda _: Session.open())
     return peer
 
