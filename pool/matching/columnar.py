@@ -5,7 +5,9 @@ Needs numpy; only the negotiator imports it.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +15,17 @@ import numpy.typing as npt
 from pool.classad import ClassAd, Expr
 from pool.classad.columns import Table
 from pool.classad.columns.vector import NoColumn
-from pool.matching.candidates import Key, RankOrder, Working, evaluate_each, key_of_match
+from pool.matching.candidates import Each, Key, Ranked, RankOrder, Slots, Working, evaluate_each, key_of_match
 from pool.matching.preempt import LOWEST, Asker, Preempts
 
 FEW = 16
 """Fewer slots than this are looked at one by one."""
+_AT_ONCE: Final = 1024
+_NOBODY: Final = -float(Preempts.NOBODY)
+
+Rows = npt.NDArray[np.int64]
+
+_NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 
 
 class ColumnEvaluator:
@@ -25,43 +33,84 @@ class ColumnEvaluator:
 
     def __init__(self) -> None:
         self._table = Table([])
+        self._changes: list[int] | None = None
+        """The changes of the cycle whose slots the table has, up to `seen` of them."""
+        self._seen = 0
+        self._held: Rows = _NO_ROWS
 
-    def __call__(self, asker: Asker, slots: Sequence[Working], order: RankOrder) -> list[tuple[int, Key]]:
-        """The matching slots' indices with their keys."""
+    def __call__(self, asker: Asker, slots: Sequence[Working], order: RankOrder) -> Each | tuple[Each, Ranked]:
+        """The matching slots' indices with their keys: those that nobody has in order."""
         if len(slots) < FEW:
             return evaluate_each(asker, slots, order)
+        if not isinstance(slots, Slots):
+            slots = Slots(slots)
         table = self._current(slots)
-        matched = np.flatnonzero(table.matches(asker.job)).tolist()
-        alive = [index for index in matched if slots[index].version >= 0]
-        # Preemption asks about each holder's priority, which is no attribute: those few go one by one.
-        held = [index for index in alive if slots[index].offer.claimed]
+        moved = np.frombuffer(slots.moved, np.int64)
+        seen = len(slots.changes)
+        alive = np.flatnonzero(table.matches(asker.job) & (moved <= seen))
+        held = [index for index in alive.tolist() if slots[index].offer.claimed] if self._held.size else []
         if len(held) == len(alive):
             return _each(asker, slots, held, order)
         try:
             pre, post = (_numbers(table, one, asker.job) for one in (order.pre, order.post))
         except NoColumn:
-            return _each(asker, slots, alive, order)
-        rank, nobody = table.ranks(asker.job), float(Preempts.NOBODY)
-        found = _each(asker, slots, held, order)
-        free = [index for index in alive if not slots[index].offer.claimed] if held else alive
-        keys = zip(pre[free].tolist(), rank[free].tolist(), post[free].tolist(), strict=True)
-        found += [(index, (a, b, c, nobody, 0.0)) for index, (a, b, c) in zip(free, keys, strict=True)]
-        return sorted(found) if held else found
+            return _each(asker, slots, alive.tolist(), order)
+        keys = [pre, table.ranks(asker.job), post]
+        if any(np.isnan(key[alive]).any() for key in keys):  # which is neither before nor behind others
+            return _each(asker, slots, alive.tolist(), order)
+        # Preemption asks about each holder's priority, which is no attribute: those few go one by one.
+        free = alive[~np.isin(alive, self._held)] if held else alive
+        return _each(asker, slots, held, order), _Ranked(free, keys, slots.moved, seen)
 
-    def _current(self, slots: Sequence[Working]) -> Table:
+    def _current(self, slots: Slots) -> Table:
         """The table with the slots' ads of this moment."""
-        table = self._table
-        if len(table) != len(slots):
-            table = self._table = Table([slot.ad for slot in slots])
-            return table
-        changed = [row for row, slot in enumerate(slots) if slot.ad is not table.ads[row]]
-        # To change single rows drops whole columns all the same; beyond some, making them anew costs less.
-        if len(changed) > len(slots) // 4:
-            table = self._table = Table([slot.ad for slot in slots])
+        if slots.changes is self._changes:
+            rows = [*dict.fromkeys(slots.changes[self._seen :])]
         else:
-            for row in changed:
-                table.replace(row, slots[row].ad)
-        return table
+            self._held = np.array([row for row, slot in enumerate(slots) if slot.offer.claimed], np.int64)
+            known = self._table.ads
+            same = len(known) == len(slots)
+            rows = [row for row, slot in enumerate(slots) if not same or slot.ad is not known[row]]
+        self._changes, self._seen = slots.changes, len(slots.changes)
+        # To change single rows drops whole columns all the same; beyond some, making them anew costs less.
+        if len(rows) > len(slots) // 4:
+            self._table = Table([slot.ad for slot in slots])
+        else:
+            for row in rows:
+                self._table.replace(row, slots[row].ad)
+        return self._table
+
+
+class _Ranked:
+    """Rows in the order of their keys, each key the larger the better, and of equal ones in their own."""
+
+    def __init__(self, rows: Rows, keys: Sequence[npt.NDArray[np.float64]], moved: array[int], seen: int) -> None:
+        negative = [-key[rows] for key in keys]
+        differ = [key for key in negative if key.size and key.min() != key.max()]
+        order = np.lexsort(differ[::-1]) if differ else None
+        self._rows = (rows if order is None else rows[order]).astype(np.int32)
+        self._keys = [
+            key[:1] if order is None or not any(key is one for one in differ) else key[order] for key in negative
+        ]
+        self._moved, self._seen, self._at = moved, seen, 0
+        self.matched = len(rows)
+
+    def first(self) -> tuple[Key, int] | None:
+        """The best that has not changed since."""
+        rows, moved, seen = self._rows, self._moved, self._seen
+        while self._at < len(rows):
+            row = int(rows[self._at])
+            if moved[row] <= seen:
+                pre, rank, post = (float(key[self._at if len(key) > 1 else 0]) for key in self._keys)
+                return (pre, rank, post, _NOBODY, 0.0), row
+            some = rows[self._at : self._at + _AT_ONCE]
+            left = np.flatnonzero(np.frombuffer(moved, np.int64)[some] <= seen)
+            self._at += int(left[0]) if left.size else len(some)
+        return None
+
+    def refuse(self) -> None:
+        """The best will not do."""
+        self._at += 1
 
 
 def _each(asker: Asker, slots: Sequence[Working], rows: Sequence[int], order: RankOrder) -> list[tuple[int, Key]]:

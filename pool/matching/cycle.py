@@ -27,7 +27,7 @@ from pool.base.errors import UserError
 from pool.classad import ClassAd, rank
 from pool.classad.eval.budget import TooDear
 from pool.matching.bounds import Bounds, Refusal, beyond_ceiling
-from pool.matching.candidates import Candidates, Evaluate, Working, evaluate_each
+from pool.matching.candidates import Candidates, Evaluate, Slots, Working, evaluate_each
 from pool.matching.costs import dear_slots, jobs_fault
 from pool.matching.group_turns import GroupTurns
 from pool.matching.offers import next_holder_of
@@ -49,10 +49,9 @@ class _Cycle:
         self._snapshot, self._evaluate = snapshot, evaluate
         together = snapshot.settings.order.preemption.together
         single = [offer for offer in snapshot.slots if not (together and is_dynamic(offer))]
-        self._slots = [Working(offer, offer.ad, list(offer.claim_ids)) for offer in single]
+        self._slots = Slots(Working(offer, offer.ad, list(offer.claim_ids)) for offer in single)
         self._families = families(snapshot.parents, snapshot.slots) if together else []
         self._preempts = any(offer.claimed for offer in snapshot.slots)
-        self._changes: list[int] = []
         self._submitters = Submitters(snapshot)
         self._bounds = Bounds(snapshot)
         self._spent = Spent(snapshot.settings.times)
@@ -201,9 +200,11 @@ class _Cycle:
     def _leave_out_dear_slots(self, submitter: Submitter) -> bool:
         """Whether startds are left out from now on, because of what their slots' expressions cost."""
         dear = dear_slots(self._asker(submitter), self._slots, self._snapshot.settings.order)
-        for slot in self._slots:
+        for index, slot in enumerate(self._slots):
             if slot.offer.address in dear:
-                slot.version, slot.ad = -1, NO_SLOT
+                slot.ad = NO_SLOT
+                self._slots.change(index)
+                self._slots.drop(index)
         self.plan.left_out |= dear
         return bool(dear)
 
@@ -214,7 +215,7 @@ class _Cycle:
         """Take the best slot for the submitter's next job."""
         if submitter.candidates is None:
             order = self._snapshot.settings.order
-            submitter.candidates = Candidates(self._asker(submitter), self._slots, self._changes, order, self._evaluate)
+            submitter.candidates = Candidates(self._asker(submitter), self._slots, order, self._evaluate)
         refused: Refusal | None = None
         while (index := submitter.candidates.best()) is not None:
             taking = self._propose(submitter, index)
@@ -253,21 +254,20 @@ class _Cycle:
         slot = self._slots[index]
         slot.claim_ids.pop(0)
         if taking.left is None or not slot.claim_ids:
-            slot.version = -1
+            self._slots.drop(index)
             return
         slot.ad, slot.free, slot.gone = taking.left, taking.free, taking.gone
         # Others have evaluated this slot; they look again at what changed, not at all slots.
-        slot.version += 1
-        self._changes.append(index)
+        self._slots.change(index)
 
     def _make_room(self, submitter: Submitter, turn: Turn) -> Taking | None:
         """Dynamic slots that end together for the submitter's next job; as the job's owner would say, by RANK first."""
         asker, settings = self._asker(submitter), self._snapshot.settings
-        working = {slot.offer.name: slot for slot in self._slots if slot.offer.partitionable}
+        working = {slot.offer.name: index for index, slot in enumerate(self._slots) if slot.offer.partitionable}
         found: list[tuple[Room, Family]] = []
         for family in self._families:
-            slot = working.get(family.parent.name)
-            ad = slot.ad if slot is not None else family.parent.ad
+            index = working.get(family.parent.name)
+            ad = self._slots[index].ad if index is not None else family.parent.ad
             room = find_room(asker, ad, family.children, settings.order.preemption)
             if room is not None:
                 found.append((room, family))
@@ -281,8 +281,8 @@ class _Cycle:
             if self._bounded(submitter, turn, taking) is not None:
                 continue
             self._families.remove(family)
-            if (slot := working.get(family.parent.name)) is not None:
-                slot.version = -1
+            if (index := working.get(family.parent.name)) is not None:
+                self._slots.drop(index)
             return taking
         return None
 

@@ -1,0 +1,103 @@
+"""A negotiation cycle of a synthetic pool: snapshot, columns and matching as in the negotiator, in this process.
+
+Slots are free and of a hundred sizes; what waits is the same for any number of them: submitters with autoclusters that
+ask for other amounts. A cycle that comes to nothing new follows, in which nobody's slots have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import process_time
+from typing import Final
+
+from benchmarks.collector import like
+from benchmarks.measure import Figure
+from pool.classad import ClassAd, expr
+from pool.matching import JobRequest, Offers, RankOrder, Snapshot, Standing, negotiate
+from pool.matching.candidates import Slots, Working, evaluate_each
+from pool.matching.columnar import ColumnEvaluator
+from pool.matching.preempt import Asker
+from pool.matching.snapshot import CycleSettings
+from pool.matching.submitters import Submitters
+
+SUBMITTERS: Final = 200
+EACH: Final = 5
+JOBS: Final = 1000
+FEW: Final = 200
+ASKERS: Final = 100
+
+
+def requests() -> list[JobRequest]:
+    """What waits: a million jobs of a thousand kinds."""
+    found = []
+    for submitter in range(SUBMITTERS):
+        for kind in range(EACH):
+            number = submitter * EACH + kind
+            job = ClassAd(
+                {
+                    "MyType": "Job", "User": f"user{submitter}@pool.test", "Owner": f"user{submitter}",
+                    "RequestCpus": 1, "RequestMemory": 100 + number, "RequestDisk": 1000 + number, "JobUniverse": 5,
+                    "Requirements": expr(
+                        'TARGET.Arch == "X86_64" && TARGET.OpSys == "LINUX" && TARGET.Disk >= RequestDisk'
+                        " && TARGET.Memory >= RequestMemory && TARGET.HasFileTransfer"
+                    ),
+                    "Rank": 0.0,
+                }
+            )  # fmt: skip
+            found.append(JobRequest("schedd", f"user{submitter}@pool.test", number, job, JOBS))
+    return found
+
+
+def offers(model: ClassAd, slots: int) -> Offers:
+    """Free slots that the negotiator has heard of."""
+    found = Offers()
+    for number in range(slots):
+        found.put(static(model, number), ClassAd({"ClaimId": f"<10.0.0.1:9618>#1#{number}#secret"}))
+    return found
+
+
+def static(model: ClassAd, number: int) -> ClassAd:
+    """A slot that one job fills."""
+    ad = like(model, number)
+    ad.update(
+        {"PartitionableSlot": False, "SlotType": "Static", "State": "Unclaimed", "Activity": "Idle", "Start": True}
+    )
+    ad.update({"Cpus": 1, "Memory": 1000 + 32 * (number % 100), "Disk": 1_000_000 + number % 100, "IsOwner": False})
+    return ad
+
+
+def cycle(model: ClassAd, slots: int) -> Iterator[Figure]:
+    """What one cycle takes, and the next one, where nothing has changed."""
+    known, waiting, evaluate = offers(model, slots), requests(), ColumnEvaluator()
+    standings = {one.submitter: Standing() for one in waiting}
+    for name, aim in (("first", "< 10"), ("again, of slots that nobody got", "")):
+        began = process_time()
+        snapshot = Snapshot(known.current(), waiting, standings, CycleSettings(), 0.0, (), known.weight())
+        taken = process_time() - began
+        plan = negotiate(snapshot, evaluate)
+        took = process_time() - began
+        how = f"{len(waiting)} autoclusters, {sum(one.count for one in waiting)} jobs, {len(plan.matches)} matches"
+        yield Figure(f"cycle of {slots} slots, {name}", took, "s of CPU", f"{how}, its snapshot {taken:.3f} s", aim)
+    held = Snapshot([], waiting, standings, CycleSettings(), 0.0, (), known.weight())
+    began = process_time()
+    negotiate(held, evaluate)
+    yield Figure(
+        f"cycle of {slots} slots, all in use", process_time() - began, "s of CPU", f"{len(waiting)} autoclusters"
+    )
+    yield from pairs(snapshot, evaluate)
+
+
+def pairs(snapshot: Snapshot, evaluate: ColumnEvaluator) -> Iterator[Figure]:
+    """Each autocluster against each slot, by columns and one by one."""
+    slots = Slots(Working(offer, offer.ad, list(offer.claim_ids)) for offer in snapshot.slots)
+    submitters, order = Submitters(snapshot), RankOrder()
+    askers = [Asker(one.ad, one.submitter, submitters, 0.0) for one in snapshot.requests]
+    for name, way, aim in (("by columns", evaluate, "<= 0.02"), ("one by one", evaluate_each, "")):
+        few = slots if way is evaluate else slots[:FEW]
+        some = askers[:ASKERS]
+        way(askers[-1], few, order)
+        began = process_time()
+        for asker in some:
+            way(asker, few, order)
+        took = process_time() - began
+        yield Figure(f"a pair of {len(slots)} slots, {name}", took / len(some) / len(few) * 1e6, "us", "", aim)
