@@ -56,6 +56,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "preen": ("admin_tools.preen", "tidy the directories of this host's daemons"),
     "top": ("pool_tools.top", "show how busy a daemon is"),
     "transform_ads": ("admin_tools.transform_ads", "change ads by rules of the transform language"),
+    "dag_checker": ("dag_tools.dag_checker", "say what is wrong with the files of a graph"),
     "submit_dag": ("dag_tools.submit_dag", "queue a job that runs a graph of jobs"),
     "qsub": ("submit_tools.qsub", "submit a job that is described for PBS or SGE"),
     "version": ("admin_tools.version", "show the version"),
