@@ -180,6 +180,7 @@ class Run:
     def _with_files(self, looks: Sequence[FirstLook]) -> SubmitDag:
         """What was asked for, with what the DAG files and the description that is replaced add to it."""
         from minipool.cli.dag_tools.asked import with_limits
+        from minipool.cli.entry.context import open_session
         from pool.dag.submit.condor_sub import preserved
 
         asked = self.asked
@@ -193,10 +194,12 @@ class Run:
         config = next(iter(configs), "")
         if config and not os.access(config, os.R_OK):
             raise SubmitError(f"ERROR: Can't read DAGMan config file: {config}")
-        passed = asked.passed
-        passed = passed._replace(
-            include_env=passed.include_env + tuple(one for look in looks for one in look.get),
-            insert_env=passed.insert_env + tuple(one for look in looks for one in look.set),
+        if config:
+            # DAGMan's configuration also says what its own job is to have.
+            self.session = open_session(self.parsed, more=config)
+        passed = asked.passed._replace(
+            include_env=asked.passed.include_env + tuple(one for look in looks for one in look.get),
+            insert_env=asked.passed.insert_env + tuple(one for look in looks for one in look.set),
         )
         asked = asked._replace(config=config, passed=passed)
         if asked.update_submit and os.path.exists(self.names.submit):

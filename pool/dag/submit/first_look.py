@@ -1,21 +1,16 @@
 """What condor_submit_dag itself reads of a DAG file: what DAGMan's own job is to have, and the nested graphs.
 
-Everything else is read by DAGMan. A word that is no command is an error already here, as in HTCondor 25.14; splices
-and included files are not looked into.
+Everything else is read by DAGMan (`pool.dag.language`). A word that is no command is an error already here, as in
+HTCondor 25.14; splices and included files are not looked into.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pool.base.errors import SubmitError
+from pool.dag.language.commands import KEYWORDS
+from pool.dag.language.source import Source
 from pool.dag.model import Place
 
-_COMMANDS: Final = """
-    JOB FINAL PROVISIONER SERVICE SUBDAG SPLICE SUBMIT_DESCRIPTION PARENT WEAK SCRIPT RETRY ABORT_DAG_ON VARS PRIORITY
-    PRE_SKIP DONE TOLERANCE CATEGORY MAXJOBS CONFIG INCLUDE DOT NODE_STATUS_FILE JOBSTATE_LOG SAVE_POINT_FILE
-    SET_JOB_ATTR ENV REJECT CONNECT PIN_IN PIN_OUT
-"""
-COMMANDS: Final = frozenset(_COMMANDS.split())
 _DESCRIBED: Final = {"JOB": 2, "FINAL": 2, "PROVISIONER": 2, "SERVICE": 2, "SUBMIT_DESCRIPTION": 2}
 """Which word of a command may begin a description of several lines."""
 
@@ -42,11 +37,13 @@ def first_look(text: str, file: str) -> FirstLook:
     """Read the text of a DAG file; SubmitError says what is wrong where."""
     found: dict[str, list[str]] = {"CONFIG": [], "SET_JOB_ATTR": [], "GET": [], "SET": []}
     nested: list[Nested] = []
-    for line, place in logical_lines(text, file):
-        words = line.split()
-        command = words[0].upper().replace("-", "_")
+    source = Source(file, text)
+    for _, number, line in source.lines():
+        place, words = Place(file, number), line.split()
+        command = _keyword(words[0])
+        _skip_description(words, source)
         rest = line[len(words[0]) :].strip()
-        if command not in COMMANDS:
+        if command not in KEYWORDS:
             raise SubmitError(f"{place} '{words[0].replace('-', '_')}' is not a valid DAG command")
         if command == "CONFIG":
             found[command].append(_one_file(rest, place))
@@ -63,31 +60,17 @@ def first_look(text: str, file: str) -> FirstLook:
     return FirstLook(configs, attributes, get, set_, tuple(nested))
 
 
-def logical_lines(text: str, file: str) -> Iterator[tuple[str, Place]]:
-    """The commands of a DAG file: continued lines are one; comments and descriptions of several lines are left out."""
-    lines = iter(enumerate(text.splitlines(), 1))
-    so_far = ""
-    for number, raw in lines:
-        line = raw.strip()
-        if not line or line.startswith(("#", "//")):
-            continue
-        so_far = f"{so_far} {line}" if so_far else line
-        if so_far.endswith("\\"):
-            so_far = so_far[:-1]
-            continue
-        line, so_far = so_far.strip(), ""
-        if line:
-            yield line, Place(file, number)
-            _skip_description(line.split(), lines)
-
-
-def _skip_description(words: list[str], lines: Iterator[tuple[int, str]]) -> None:
-    at = _DESCRIBED.get(words[0].upper().replace("-", "_"), 0)
+def _skip_description(words: list[str], source: Source) -> None:
+    at = _DESCRIBED.get(_keyword(words[0]), 0)
     word = words[at] if at and len(words) > at else ""
     end = "}" if word.startswith("{") else f"@{word[2:]}" if word.startswith("@=") and len(word) > 2 else ""
     # A description without an end takes the rest of the file; DAGMan says so where it reads all of it.
     if end:
-        next((None for _, raw in lines if raw.strip() == end or raw.strip().startswith(f"{end} ")), None)
+        source.description(end)
+
+
+def _keyword(word: str) -> str:
+    return word.upper().replace("-", "_")
 
 
 def _one_file(rest: str, place: Place) -> str:

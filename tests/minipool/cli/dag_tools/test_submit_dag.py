@@ -162,6 +162,18 @@ def test_a_description_that_is_updated_keeps_its_limits() -> None:
     assert " -MaxIdle 3 -MaxJobs 4 -MaxPre 1 -CsdVersion " in Path("x.dag.condor.sub").read_text()
 
 
+def test_the_configuration_of_the_graph_holds_for_its_own_job(place: Path) -> None:
+    more = f"DAGMAN_ON_EXIT_REMOVE = ExitCode =?= 0\nDAGMAN_INSERT_SUB_FILE = {place}/lines.sub\n"
+    Path("cc").write_text(f"LOCAL_DIR = {place}\nDAGMAN_MANAGER_JOB_APPEND_GETENV = MORE*\n")
+    Path("dag.conf").write_text(more)
+    Path("conf.dag").write_text("JOB A n.sub\nCONFIG dag.conf\n")
+    assert main("submit_dag", ["-no_submit", *PLAIN, "conf.dag"]) == 0
+    text = Path("conf.dag.condor.sub").read_text()
+    assert "\non_exit_remove = ExitCode =?= 0\n" in text
+    assert "BEARER_TOKEN_FILE,MORE*\n" in text
+    assert text.endswith("foo = 1\n# c\nbar = 2\nqueue\n")
+
+
 def test_limits_and_lock_file_that_htcondors_tool_loses_reach_dagman() -> None:
     assert main("submit_dag", ["-no_submit", *PLAIN, "-maxhold", "7", "-lockfile", "mine", "x.dag"]) == 0
     assert "-l . -Lockfile mine -Dag x.dag -MaxHold 7 -CsdVersion" in Path("x.dag.condor.sub").read_text()
