@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from pool.classad.values.environment import ENV
+from tests.daemons.warm_zygotes import warm_process
 
 # A shell that starts the tests in the background ignores these, and a script cannot trap what was ignored at its start.
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -38,6 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return WAITING.index(folder) if folder in WAITING else len(WAITING), -sizes[path]
 
     items.sort(key=lambda item: (*place(item.path), str(item.path)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _zygotes_can_be_forked() -> Iterator[None]:
+    with warm_process():
+        yield
 
 
 def _open_descriptors() -> dict[int, str]:

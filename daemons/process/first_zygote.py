@@ -64,8 +64,12 @@ def fork_for(daemon: str) -> None:
     """Fork the zygote that `daemon` will want, if it wants any and this process can still fork safely."""
     kinds = KINDS.get(daemon)
     # Another thread's locks would stay locked for ever in the child.
-    if kinds is None or threading.active_count() > 1:
-        return
+    if kinds is not None and threading.active_count() == 1:
+        keep(kinds, fork_zygote(kinds))
+
+
+def fork_zygote(kinds: Mapping[str, str]) -> FirstZygote:
+    """A zygote for these kinds, off this process, which has one thread."""
     for entry in kinds.values():
         zygote.load(entry)  # before the fork, so that this process and its zygote share what comes of it
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -75,7 +79,12 @@ def fork_for(daemon: str) -> None:
     if pid == 0:
         _be_zygote(theirs.detach(), kinds)
     theirs.close()
-    _waiting[_key(kinds)] = FirstZygote(pid, ours)
+    return FirstZygote(pid, ours)
+
+
+def keep(kinds: Mapping[str, str], forked: FirstZygote) -> None:
+    """Have a zygote ready for the first of this process that wants these kinds."""
+    _waiting[_key(kinds)] = forked
 
 
 def take(kinds: Mapping[str, str]) -> FirstZygote | None:

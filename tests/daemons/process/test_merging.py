@@ -21,7 +21,7 @@ FORKS = """
 import os, sys
 from daemons.process import first_zygote
 first_zygote.fork_for("startd")
-(zygote,) = first_zygote._waiting.values()
+zygote = first_zygote.take(first_zygote.KINDS["startd"])
 def marked(pid):
     with open(f"/proc/{pid}/smaps") as file:
         return sum(line.startswith("VmFlags:") and " mg" in line for line in file)

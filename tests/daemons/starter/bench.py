@@ -42,6 +42,7 @@ from protocol.security.settings import SecuritySettings
 from protocol.security.ticket import Bearer, digest_of
 from protocol.wire.address import Address
 from protocol.wire.message import DONE, Done
+from tests.daemons.warm_zygotes import have_zygote
 
 ME = Bearer(uids=[os.getuid()])
 SLOT = "slot1_1@test"
@@ -344,7 +345,9 @@ async def bench(*, agent: bool = False, start: bool = True, **settings: Any) -> 
         user = pwd.getpwnam(job_user())
         os.chown(root / "home", user.pw_uid, user.pw_gid)
         async with trio.open_nursery() as nursery:
-            zygote = Zygote({kind: KINDS[kind] for kind in (("starter", "agent") if agent else ("starter",))})
+            kinds = {kind: KINDS[kind] for kind in (("starter", "agent") if agent else ("starter",))}
+            have_zygote(kinds)
+            zygote = Zygote(kinds)
             owner = trio.CancelScope()
 
             async def own(*, task_status: Any) -> None:
