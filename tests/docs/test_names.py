@@ -12,6 +12,8 @@ from docs.generate import PAGES
 from pool.config import knobs
 from pool.config.htcondors_own import HTCONDORS_OWN
 from pool.config.places import HostFacts
+from pool.dag.language.commands import KEYWORDS
+from pool.dag.model import ALL_NODES
 
 OTHERS = frozenset(
     (
@@ -47,7 +49,7 @@ WRITTEN = sorted(path for path in Path(docs.__path__[0]).glob("*.md") if path.na
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
 def test_a_page_speaks_of_knobs_that_exist_and_do_something(page: Path) -> None:
     words = set(re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b(?![*<])", page.read_text()))
-    facts = {*HostFacts({}, {}).names(), *HTCONDORS_OWN, *OTHERS}
+    facts = {*HostFacts({}, {}).names(), *HTCONDORS_OWN, *OTHERS, *KEYWORDS, ALL_NODES}
     assert sorted(word for word in words if knobs.find(word) is None and word not in facts) == []
     if page.name != "differences.md":
         assert sorted(word for word in words if (knob := knobs.find(word)) is not None and not knob.has_effect) == []

@@ -22,8 +22,11 @@ class DagError(UserError):
 
 
 def together(errors: Sequence[DagError]) -> DagError:
-    """One error that tells of all, in the order in which they were found in each file."""
-    first, *rest = errors
+    """One error that tells of all: file by file, in the order of their lines."""
+    files: dict[str, int] = {}
+    for error in errors:
+        files.setdefault(error.span.file if error.span else "", len(files))
+    first, *rest = sorted(errors, key=lambda one: (files[one.span.file], one.span.line) if one.span else (0, 0))
     first.others = tuple(rest)
     return first
 
