@@ -14,6 +14,7 @@ import sys
 
 SUITES = (
     "classad",
+    "cold_job",
     "collector",
     "floods",
     "launch",
