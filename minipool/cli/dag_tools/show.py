@@ -45,6 +45,7 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 
 def _main(parsed: Parsed) -> int:
+    # Here, as it brings modules along that other tools have no use for.
     from pool.dag.language.reader import Options, read, refuse_circles
 
     files = parsed.words
@@ -77,6 +78,7 @@ def _main(parsed: Parsed) -> int:
 
 
 def _text(file: str) -> str:
+    # Names of files may be bytes that are no text; they come through as they are.
     with open(file, encoding="utf-8", errors="surrogateescape") as text:
         return text.read()
 
@@ -91,11 +93,13 @@ def _write(file: str, text: str) -> None:
 
 def _newest_rescue(files: Sequence[str]) -> str:
     """The rescue file of the highest number; those of several DAG files are named _multi."""
+    # condor_dagman names them so, by the first file.
     base = files[0] + ("_multi" if len(files) > 1 else "")
     return max(glob.glob(glob.escape(base) + ".rescue[0-9][0-9][0-9]"), default="")
 
 
 def _events(asked: str | None, first: str) -> Iterator[dict[str, Any]]:
+    # A graph that has not run has no log; one that was asked for has to be there.
     log = asked or f"{first}.nodes.log"
     if asked is None and not os.path.exists(log):
         return
@@ -126,6 +130,7 @@ def _told(dag: Dag, past: list[NodePast], path: Path, *, timed: bool) -> Iterato
     took = f"{path.cost:.0f} s" if timed else _count(len(path.nodes), "node")
     yield f"{dag.file}: {_count(len(dag.nodes), 'node')} in {_count(len(ordered) - outside, 'layer')}"
     yield f"Longest way: {_names([dag.nodes[number].name for number in path.nodes], ' -> ')} ({took})"
+    # A column for each state that some node is in.
     there = [state for state in _STATES if any(one.state == state for one in past)]
     yield ""
     yield f"{'LAYER':>5} {'NODES':>6} " + "".join(f"{state.upper():>8}" for state in there) + "  NAMES"
@@ -150,6 +155,7 @@ def _called(dag: Dag, number: int) -> str:
 
 def _why(dag: Dag, past: list[NodePast], number: int) -> str:
     node, one = dag.nodes[number], past[number]
+    # What the first of its failed ancestors keeps from running is told there only.
     never = sum(1 for other in past if other.why == f"waits for {node.name}")
     parts = [one.why or "no reason is known"]
     if one.runs > 1 or node.retry.times:
@@ -164,12 +170,14 @@ def _count(number: int, what: str) -> str:
 
 
 def _names(names: list[str], between: str) -> str:
+    # The last one shows how far the numbers in the names go.
     if len(names) <= _NAMES_MAX:
         return between.join(names)
     return between.join([*names[: _NAMES_MAX - 2], "...", names[-1]])
 
 
 def _data(dag: Dag, past: list[NodePast], path: Path) -> dict[str, Any]:
+    # Special nodes are in the first layer here: nothing holds them back.
     depth = {number: deep for deep, layer in enumerate(layers(dag), 1) for number in layer}
     nodes = [
         {
