@@ -224,7 +224,8 @@ class LocalRun:
         )
         plan = plan_job(ad, self._slot(), around)
         name, _, value = self._place.mark.partition("=")
-        environment: Mapping[str, str] = {**plan.environment, name: value}
+        # By its id condor_dagman finds its own job.
+        environment: Mapping[str, str] = {**plan.environment, name: value, "CONDOR_ID": str(self.job.id)}
         return {
             "program": plan.program,
             "arguments": list(plan.arguments),

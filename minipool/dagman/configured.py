@@ -1,0 +1,81 @@
+"""What condor_dagman's command line and configuration say together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from minipool.dagman.arguments import Options
+from pool.config import Config, load_config
+from pool.dag.course.states import Limits, Settings
+
+
+def configuration() -> Config:
+    """The configuration, with the file that DAGMAN_CONFIG_FILE names for graphs."""
+    config = load_config(subsystem="DAGMAN")
+    path = config.path("DAGMAN_CONFIG_FILE", default="")
+    if not path:
+        return config
+    # Only what that file itself says: what it leaves out is as it is everywhere else.
+    alone = load_config([path], environ={})
+    overrides = {name: alone.raw(name) or "" for name in alone.names() if alone.where(name).file == path}
+    return load_config(subsystem="DAGMAN", overrides=overrides)
+
+
+def course_settings(options: Options, config: Config, dag_id: int) -> Settings:
+    """What the course of the graph goes by."""
+    post = options.always_run_post
+    return Settings(
+        limits=limits_of(options, config),
+        always_run_post=config.bool("DAGMAN_ALWAYS_RUN_POST") if post is None else post,
+        depth_first=config.bool("DAGMAN_SUBMIT_DEPTH_FIRST"),
+        retry_node_first=config.bool("DAGMAN_RETRY_NODE_FIRST"),
+        retry_submit_first=config.bool("DAGMAN_RETRY_SUBMIT_FIRST"),
+        submit_attempts=config.int("DAGMAN_MAX_SUBMIT_ATTEMPTS"),
+        job_holds_max=config.int("DAGMAN_MAX_JOB_HOLDS"),
+        tolerance=config.int("DAGMAN_NODE_JOB_FAILURE_TOLERANCE"),
+        remove_job_list=config.bool("DAGMAN_REMOVE_JOB_LIST_ON_FAILURE"),
+        hold_failed_jobs=config.bool("DAGMAN_PUT_FAILED_JOBS_ON_HOLD"),
+        priority=options.priority or config.int("DAGMAN_DEFAULT_PRIORITY"),
+        remove_node_jobs=config.bool("DAGMAN_REMOVE_NODE_JOBS"),
+        rescue_files=config.int("DAGMAN_MAX_RESCUE_NUM") > 0,
+        dag_id=dag_id,
+    )
+
+
+def limits_of(options: Options, config: Config) -> Limits:
+    """The limits as they are at first."""
+    return Limits(
+        jobs=_or(options.max_jobs, config.int("DAGMAN_MAX_JOBS_SUBMITTED")),
+        idle=_or(options.max_idle, config.int("DAGMAN_MAX_JOBS_IDLE")),
+        pre=_or(options.max_pre, config.int("DAGMAN_MAX_PRE_SCRIPTS")),
+        post=_or(options.max_post, config.int("DAGMAN_MAX_POST_SCRIPTS")),
+        hold=_or(options.max_hold, config.int("DAGMAN_MAX_HOLD_SCRIPTS")),
+    )
+
+
+def _or(asked: int | None, configured: int) -> int:
+    # 0 is an answer of its own: no limit.
+    return configured if asked is None else asked
+
+
+class Paths(NamedTuple):
+    """The files of a graph beside its DAG file."""
+
+    lock: str
+    nodes_log: str
+    metrics: str
+    halt: str
+
+
+def paths(options: Options, config: Config, facts: Mapping[str, str]) -> Paths:
+    """Where they are; `facts` stand for @(CLUSTER), @(OWNER) and @(NODE_NAME) of DAGMAN_DEFAULT_NODE_LOG."""
+    primary = options.primary
+    log = config.str("DAGMAN_DEFAULT_NODE_LOG")
+    directory = os.path.dirname(primary) or "."
+    for name, value in {"DAG_DIR": directory, "DAG_FILE": os.path.basename(primary), **facts}.items():
+        log = log.replace(f"@({name})", value)
+    # Nodes have directories of their own, and all of their jobs write to this one log.
+    log = log if log.startswith("/") else f"{os.getcwd()}/{log}"
+    return Paths(options.lock_file or f"{primary}.lock", log, f"{primary}.metrics", f"{primary}.halt")

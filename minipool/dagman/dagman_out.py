@@ -1,0 +1,87 @@
+"""The log of condor_dagman, `x.dag.dagman.out`, whose lines programs look for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import IO, Final
+
+from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
+from pool.dag.course.course import Counts
+from pool.dag.course.states import DagStatus
+
+_RULE: Final = "*" * 54
+_HEAD: Final = (
+    " Done     Pre   Queued    Post   Ready   Un-Ready   Failed   Futile",
+    "  ===     ===      ===     ===     ===        ===      ===      ===",
+)
+
+
+def now_text(at: float) -> str:
+    """`11/22/26 19:00:32`, as each line begins."""
+    return time.strftime("%m/%d/%y %H:%M:%S", time.localtime(at))
+
+
+class DagmanOut:
+    """The log; each line is written at once, and lasts when the process does not."""
+
+    def __init__(self, path: str, level: int = 3) -> None:
+        self.path = path
+        self._level = level
+        try:
+            self._touched = os.stat(path).st_mtime
+        except OSError:
+            self._touched = 0.0
+        self._file: IO[str] = open(path, "a", encoding="utf-8", errors="surrogateescape", buffering=1)  # noqa: SIM115 - for the life of the process
+
+    def say(self, *lines: str, level: int = 2) -> None:
+        """These lines, unless -Debug asks for fewer."""
+        if level <= self._level:
+            stamp = now_text(time.time())
+            self._file.write("".join(f"{stamp} {line}\n" for line in lines))
+
+    def starting(self, program: str) -> None:
+        """What stands first of each run."""
+        touched = time.strftime("%m/%d %H:%M:%S", time.localtime(self._touched))
+        last = (
+            f"Log last touched {touched}"
+            if self._touched
+            else ("Log last touched time unavailable (No such file or directory)")
+        )
+        self.say(
+            _RULE,
+            "** condor_dagman (CONDOR_DAGMAN) STARTING UP",
+            f"** {program}",
+            "** SubsystemInfo: name=DAGMAN type=DAGMAN(9) class=CLIENT(2)",
+            "** Configuration: subsystem:DAGMAN local:<NONE> class:CLIENT",
+            f"** {CONDOR_VERSION}",
+            f"** {CONDOR_PLATFORM}",
+            f"** PID = {os.getpid()} RealUID = {os.getuid()}",
+            f"** {last}",
+            _RULE,
+            level=1,
+        )
+
+    def table(self, status: DagStatus, counts: Counts) -> None:
+        """How many nodes are where."""
+        figures = (
+            f"{counts.done:5d}   {counts.pre:5d}    {counts.queued:5d}   {counts.post:5d}   {counts.ready:5d}      "
+            f"{counts.unready:5d}    {counts.failed:5d}    {counts.futile:5d}"
+        )
+        self.say(
+            f"DAG status: {int(status)} (DAG_STATUS_{status.name})",
+            f"Of {counts.total} nodes total:",
+            *_HEAD,
+            figures,
+            f"{counts.held} job proc(s) currently held",
+            level=3,
+        )
+
+    def settings(self, lines: Sequence[str]) -> None:
+        """What the configuration says."""
+        self.say(*lines)
+
+    def ended(self, code: int) -> None:
+        """The last line."""
+        self.say(f"**** condor_dagman (condor_DAGMAN) pid {os.getpid()} EXITING WITH STATUS {code}", level=1)

@@ -1,0 +1,95 @@
+"""The files that condor_dagman writes of a graph's course: rescue and save files, metrics, the jobstate log."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from pool.dag.course.course import Course
+from pool.dag.course.happenings import Note
+from pool.dag.files.metrics import RunFacts, metrics_text
+from pool.dag.files.rescue import rescue_name, rescue_text, save_text
+
+if TYPE_CHECKING:
+    from minipool.dagman.own_job import OwnJob
+
+RESCUES: range = range(999, 0, -1)
+
+
+class Files:
+    """The files of one graph."""
+
+    def __init__(self, primary: str, metrics: str, *, several: bool, rescue_max: int, reset_retries: bool) -> None:
+        self.primary, self.metrics, self.several = primary, metrics, several
+        self.rescue_max, self.reset_retries = rescue_max, reset_retries
+        self.started_at = time.time()
+        self.rescue_number = 0
+        self._rescue = ""
+
+    def last_rescue(self) -> int:
+        """The number of the newest rescue file; 0: there is none."""
+        return max((n for n in range(1, self.rescue_max + 1) if os.path.exists(self.rescue(n))), default=0)
+
+    def rescue(self, number: int) -> str:
+        """The rescue file of this number."""
+        return rescue_name(self.primary, number, several=self.several)
+
+    def put_aside_after(self, number: int) -> None:
+        """Rescue files that are newer than this one are renamed to `.old`."""
+        for later in range(number + 1, self.rescue_max + 1):
+            if os.path.exists(self.rescue(later)):
+                os.replace(self.rescue(later), f"{self.rescue(later)}.old")
+
+    def write_rescue(self, course: Course) -> str:
+        """Write a rescue file, always the same of one run; its name."""
+        # A graph with a FINAL node may write twice, and two numbers would be two attempts to mend it.
+        if not self._rescue:
+            self._rescue = self.rescue(min(self.last_rescue() + 1, self.rescue_max))
+        self._write(self._rescue, rescue_text(course, time.time(), reset_retries=self.reset_retries))
+        return self._rescue
+
+    def write_save(self, course: Course, node: int) -> str:
+        """Write the node's save file; the one before is kept as `.old`. Its name."""
+        path = save_path(self.primary, course.node(node).save_point)
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        if os.path.exists(path):
+            os.replace(path, f"{path}.old")
+        self._write(path, save_text(course, node, time.time()))
+        return path
+
+    def _write(self, path: str, text: str) -> None:
+        # Whole or not at all: who starts from a half one would run again what is done.
+        beside = f"{path}.tmp"
+        with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        os.replace(beside, path)
+
+    def note(self, course: Course, note: Note) -> None:
+        """A line for the JOBSTATE_LOG."""
+        name = course.node(note.node).name
+        self._log(course, f"{name} {note.word} {note.about} - - {note.sequence}")
+
+    def internal(self, course: Course, said: str) -> None:
+        """A line of the JOBSTATE_LOG about condor_dagman itself."""
+        if course.dag.jobstate_log:
+            self._log(course, f"INTERNAL *** {said} ***")
+
+    def _log(self, course: Course, line: str) -> None:
+        with open(course.dag.jobstate_log, "a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{int(time.time())} {line}\n")
+
+    def changed(self, course: Course) -> None:
+        """Nodes are elsewhere than before."""
+
+    def finish(self, course: Course, code: int, own: OwnJob) -> None:
+        """The last of all files."""
+        self.internal(course, f"DAGMAN_FINISHED {code}")
+        dag_id = "" if own.id is None else str(own.id.cluster)
+        run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
+        self._write(self.metrics, metrics_text(course, run))
+
+
+def save_path(primary: str, name: str) -> str:
+    """Where a save file is: in `save_files` beside the DAG file, unless it is named with a directory."""
+    return name if "/" in name else os.path.join(os.path.dirname(primary), "save_files", name)

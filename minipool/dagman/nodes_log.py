@@ -1,0 +1,177 @@
+"""The nodes' log, `x.dag.nodes.log`: what is written to it from here, and what it tells in a recovery.
+
+The schedd writes the events of nodes' jobs. From here come those of what is no job: nodes that were skipped, nodes
+that do nothing (NOOP), and how POST scripts ended.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+from pool.classad import parse_ad
+from pool.dag.course import happenings as it
+from pool.dag.model import Dag
+from pool.jobs.userlog.event import local_time
+from pool.jobs.userlog.reader import EventReader, LoggedEvent
+
+NOOP_PROC = 2147483647
+"""The job of nodes that have none (HTCondor tells them apart by the third number)."""
+_NO_TIME = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
+_TERMINATED = (
+    *(f"{_NO_TIME}{whose} {where} Usage" for whose in ("Run", "Total") for where in ("Remote", "Local")),
+    *(f"\t0  -  {whose} Bytes {way} By Job" for whose in ("Run", "Total") for way in ("Sent", "Received")),
+)
+
+
+class NodesLog:
+    """The log of one graph."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fakes = 0
+
+    def truncate(self) -> None:
+        """A new run begins."""
+        open(self.path, "w").close()
+
+    def skipped(self, name: str) -> None:
+        """034: the PRE script has skipped the node."""
+        self._fakes += 1
+        job = f"000.{NOOP_PROC}.{self._fakes:03d}"
+        self._append(34, job, "PRE script return value is PRE_SKIP value", f"    DAG Node: {name}")
+
+    def noop(self, name: str) -> None:
+        """000 and 005 of a node that does nothing."""
+        self._fakes += 1
+        job = f"000.{NOOP_PROC}.{self._fakes:03d}"
+        self._append(0, job, "Job submitted from host: <dummy-submit-for-noop-job>", f"    DAG Node: {name}")
+        self._append(5, job, "Job terminated.", "\t(1) Normal termination (return value 0)", *_TERMINATED)
+
+    def post_ended(self, name: str, cluster: int, code: int) -> None:
+        """016: how the node's POST script ended."""
+        how = (
+            f"(1) Normal termination (return value {code})"
+            if code >= 0
+            else f"(0) Abnormal termination (signal {-code})"
+        )
+        self._append(
+            16, f"{max(cluster, 0):03d}.000.000", "POST Script terminated.", f"\t{how}", f"    DAG Node: {name}"
+        )
+
+    def _append(self, number: int, job: str, *lines: str) -> None:
+        text = f"{number:03d} ({job}) {local_time(time.time())} " + "\n".join(lines) + "\n...\n"
+        # In one piece and at the end, for the schedd writes to it as well.
+        log = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(log, text.encode(errors="surrogateescape"))
+        finally:
+            os.close(log)
+
+    def events(self) -> Iterator[LoggedEvent]:
+        """What it holds."""
+        try:
+            with open(self.path, encoding="utf-8", errors="surrogateescape") as file:
+                reader = EventReader(year=time.localtime().tm_year)
+                while text := file.read(1 << 20):
+                    yield from reader.feed(text)
+        except FileNotFoundError:
+            return
+
+    def went_on(self, fakes: int) -> None:
+        """So many nodes without a job are in it already."""
+        self._fakes = max(self._fakes, fakes)
+
+
+class Replay:
+    """The events of a log as those of a course."""
+
+    def __init__(self, dag: Dag) -> None:
+        self._numbers = {node.name: number for number, node in enumerate(dag.nodes)}
+        self.clusters: dict[int, int] = {}
+        """The node of each cluster in the log."""
+        self._factories: set[int] = set()
+        self._fakes: dict[int, int] = {}
+        self.last_fake = 0
+
+    def events(self, logged: LoggedEvent) -> Sequence[it.Event]:
+        """What one event of the log says."""
+        cluster, proc = logged.job
+        if logged.number == 0:
+            return self._submitted(logged)
+        if logged.number == 35:
+            self._factories.add(cluster)
+            return ()
+        if logged.number == 34:
+            node = self._numbers.get(_after_colon(str(logged.attributes.get("SkipEventLogNotes", ""))))
+            self.last_fake = max(self.last_fake, logged.subproc)
+            return () if node is None else (it.WasSkipped(node),)
+        if logged.number == 16:
+            node = self._numbers.get(str(logged.attributes.get("DAGNodeName", "")))
+            return () if node is None else (it.ScriptEnded(node, "POST", _code(logged)),)
+        if proc == NOOP_PROC:
+            node = self._fakes.get(logged.subproc)
+            return (it.JobEnded(node, 0, 0, 0),) if node is not None and logged.number == 5 else ()
+        node = self.clusters.get(cluster)
+        return () if node is None else _of_job(logged, node)
+
+    def _submitted(self, logged: LoggedEvent) -> Sequence[it.Event]:
+        cluster, proc = logged.job
+        node = self._numbers.get(name_of(logged))
+        if node is None:
+            return ()
+        if proc == NOOP_PROC:
+            self._fakes[logged.subproc] = node
+            self.last_fake = max(self.last_fake, logged.subproc)
+            return (it.Submitted(node, 0, 1),)
+        if cluster in self.clusters:
+            return (it.JobMade(node, cluster, proc),)
+        self.clusters[cluster] = node
+        # A factory's end is an event of its own; its jobs may all have left before the next is made.
+        if cluster in self._factories:
+            return (it.Submitted(node, cluster, 0, is_factory=True), it.JobMade(node, cluster, proc))
+        return (it.Submitted(node, cluster, 1),)
+
+
+def name_of(logged: LoggedEvent) -> str:
+    """The node of a submit event."""
+    for line in logged.lines[1:]:
+        if line.startswith("    DAG Node: "):
+            return _after_colon(line)
+    for line in logged.lines[1:]:
+        if line.startswith("    [ "):
+            return parse_ad(line.strip()).eval_str("DAGNodeName") or ""
+    return ""
+
+
+def _after_colon(text: str) -> str:
+    return text.partition("DAG Node: ")[2].strip()
+
+
+def _of_job(logged: LoggedEvent, node: int) -> Sequence[it.Event]:
+    cluster, proc = logged.job
+    match logged.number:
+        case 1:
+            return (it.JobRuns(node, cluster, proc),)
+        case 4 | 7 | 10 | 24:
+            return (it.JobWaits(node, cluster, proc),)
+        case 5:
+            code = _code(logged)
+            return (it.JobEnded(node, cluster, proc, *((code, None) if code >= 0 else (None, -code))),)
+        case 9:
+            return (it.JobEnded(node, cluster, proc),)
+        case 12:
+            return (it.JobHeld(node, cluster, proc),)
+        case 13:
+            return (it.JobReleased(node, cluster, proc),)
+        case 36:
+            return (it.ClusterOver(node, cluster),)
+    return ()
+
+
+def _code(logged: LoggedEvent) -> int:
+    """A code, or a signal as its negative."""
+    line = logged.lines[1] if len(logged.lines) > 1 else ""
+    number = int(line.rpartition(" ")[2].rstrip(")") or 0)
+    return -number if "(0)" in line else number

@@ -1,0 +1,119 @@
+"""condor_dagman's own job: what its ad says of the graph, and what a user changes there with condor_qedit."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from minipool.dagman.schedd import Schedd
+from pool.base.errors import UserError
+from pool.base.ids import JobId
+from pool.classad import ClassAd, quote
+from pool.dag.course import happenings as it
+from pool.dag.course.course import Course
+from pool.dag.course.states import Limits
+
+if TYPE_CHECKING:
+    from minipool.dagman.manager import Manager
+
+LIMITS: Final = (
+    "DAGMan_MaxJobs", "DAGMan_MaxIdle", "DAGMan_MaxPreScripts", "DAGMan_MaxPostScripts", "DAGMan_MaxHoldScripts",
+)  # fmt: skip
+"""The attributes of the limits, in the order of `Limits`."""
+SOONEST_S: Final = 1.0
+"""The ad is not changed more often: every change is a transaction of the schedd's."""
+
+
+def own_id() -> JobId | None:
+    """The id of this process's job; None when it was started by hand."""
+    try:
+        return JobId.parse(os.environ.get("CONDOR_ID", ""))
+    except (UserError, ValueError):
+        return None
+
+
+class OwnJob:
+    """The job that this process is."""
+
+    def __init__(self, schedd: Schedd, id: JobId | None, ad: ClassAd) -> None:
+        self.schedd, self.id, self.ad = schedd, id, ad
+        self._changed = trio.Event()
+        self._limits: Limits | None = None
+
+    @property
+    def parent(self) -> str:
+        """The cluster of the graph that this one is nested in, or empty."""
+        return str(self.ad.eval_int("DAGManJobId", "") if "DAGManJobId" in self.ad else "")
+
+    def batch_name(self, primary: str) -> str:
+        """Under which name condor_q shows the graph."""
+        if self.id is None:
+            return primary
+        return self.ad.eval_str("JobBatchName") or f"{os.path.basename(primary)}+{self.id.cluster}"
+
+    def batch_id(self) -> str:
+        """The identifier of all jobs of the graph."""
+        return self.ad.eval_str("JobBatchId") or ("" if self.id is None else str(self.id))
+
+    def limits(self, asked: Limits) -> Limits:
+        """The limits that an earlier run or a user has set, else those that were asked for."""
+        # They are in the ad from an earlier run, and a user may have edited them since.
+        kept = [self.ad.eval_int(name, default) for name, default in zip(LIMITS, asked, strict=True)]
+        self._limits = Limits(*kept)
+        return self._limits
+
+    def told(self, ad: ClassAd, now: Limits) -> list[it.Event]:
+        """What a change of the ad says."""
+        limits = Limits(*(ad.eval_int(name, kept) for name, kept in zip(LIMITS, now, strict=True)))
+        return [it.NewLimits(limits)] if limits != now and min(limits) >= 0 else []
+
+    def changed(self) -> None:
+        """The figures are different."""
+        self._changed.set()
+
+    async def keep(self, manager: Manager) -> None:
+        """Keep the ad current."""
+        while True:
+            await self._changed.wait()
+            # Before the update, so that a change meanwhile is not lost.
+            self._changed = trio.Event()
+            await self.update(manager.course)
+            await trio.sleep(SOONEST_S)
+
+    async def update(self, course: Course) -> None:
+        """The ad shall say how the graph fares."""
+        if self.id is None:
+            return
+        counts = course.counts()
+        await self.schedd.edit(
+            self.id,
+            {
+                "DAG_AdUpdateTime": int(time.time()),
+                "DAG_NodesTotal": counts.total,
+                "DAG_NodesDone": counts.done,
+                "DAG_NodesPrerun": counts.pre,
+                "DAG_NodesQueued": counts.queued,
+                "DAG_NodesPostrun": counts.post,
+                "DAG_NodesHoldrun": course.hold,
+                "DAG_NodesReady": counts.ready,
+                "DAG_NodesFailed": counts.failed,
+                "DAG_NodesUnready": counts.unready,
+                "DAG_NodesFutile": counts.futile,
+                "DAG_Status": int(course.status),
+                "DAG_InRecovery": course.recovering,
+                "DAG_JobsSubmitted": course.jobs_submitted,
+                "DAG_JobsIdle": counts.idle - counts.held,
+                "DAG_JobsHeld": counts.held,
+                "DAG_JobsRunning": max(0, course.jobs_queued - counts.idle),
+                "DAG_JobsCompleted": course.jobs_ended,
+            },
+        )
+
+    async def introduce(self, primary: str, limits: Limits) -> None:
+        """What the ad is to have from the start."""
+        if self.id is not None:
+            names = {"JobBatchName": quote(self.batch_name(primary)), "JobBatchId": quote(self.batch_id())}
+            await self.schedd.edit(self.id, {**names, **dict(zip(LIMITS, limits, strict=True))})

@@ -1,0 +1,181 @@
+"""Submitting nodes: one after another in the order in which the course asks, without waiting for each answer.
+
+An answer that is lost leaves open whether the jobs are queued. They are looked for in what the schedd tells from the
+start over a new connection, and in the history; only where they are in neither is the node submitted again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from minipool.dagman.submitting import lines_of, plan_of
+from pool.base.errors import PoolError, SubmitError
+from pool.classad import quote
+from pool.dag.course import happenings as it
+from pool.dag.model import Node
+from protocol.rpc.remote import ConnectionLost
+
+if TYPE_CHECKING:
+    from minipool.dagman.manager import Manager
+
+AT_ONCE: Final = 32
+"""How many submissions may be on their way."""
+SUBDAG_SUFFIX: Final = ".condor.sub"
+
+
+class Submitter:
+    """The queue of nodes to submit."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._waiting: deque[it.Submit] = deque()
+        self._wake = trio.Event()
+        self._room = trio.CapacityLimiter(AT_ONCE)
+        self.under_way = 0
+        self._answered = trio.Event()
+        self.last_cluster: dict[int, int] = {}
+        """The newest cluster of each node that is under way again."""
+
+    def add(self, asked: it.Submit) -> None:
+        """This node is next."""
+        self._waiting.append(asked)
+        self._wake.set()
+
+    def forget_waiting(self) -> None:
+        """Submit none of those that wait."""
+        self._waiting.clear()
+
+    async def settled(self) -> None:
+        """Until none is on its way."""
+        while self.under_way:
+            self._answered = trio.Event()
+            await self._answered.wait()
+
+    async def run(self) -> None:
+        """Submit nodes as they come."""
+        delay_s = self._manager.config.seconds("DAGMAN_SUBMIT_DELAY")
+        async with trio.open_nursery() as nursery:
+            while True:
+                while self._waiting:
+                    asked = self._waiting.popleft()
+                    if delay_s:
+                        await trio.sleep(delay_s)
+                    await self._room.acquire_on_behalf_of(asked)
+                    # The requests leave in the order of the nodes, so that clusters are numbered as the graph is.
+                    sent = trio.Event()
+                    nursery.start_soon(self._submit, asked, sent)
+                    await sent.wait()
+                self._wake = trio.Event()
+                await self._wake.wait()
+
+    async def _submit(self, asked: it.Submit, sent: trio.Event) -> None:
+        self.under_way += 1
+        try:
+            await self._one(asked, sent)
+        except SubmitError as error:
+            self._failed(asked, error, is_final=True)
+        except PoolError as error:
+            self._failed(asked, error, is_final=False)
+        finally:
+            sent.set()
+            self.under_way -= 1
+            self._answered.set()
+            self._room.release_on_behalf_of(asked)
+
+    def _failed(self, asked: it.Submit, error: PoolError, *, is_final: bool) -> None:
+        said = " ".join(str(error).split())
+        line = self._manager.event_line("ULOG_SUBMIT_FAILURE", asked.node, "(-1.-1.-1)", said)
+        self._manager.happened(it.SubmitFailed(asked.node, said, is_final), line)
+
+    async def _one(self, asked: it.Submit, sent: trio.Event) -> None:
+        manager = self._manager
+        node = manager.course.node(asked.node)
+        # No job at all: the log alone has that it was there, for a recovery.
+        if node.noop:
+            manager.nodes_log.noop(node.name)
+            manager.happened(it.Submitted(asked.node, 0, 1))
+            manager.happened(it.JobEnded(asked.node, 0, 0, 0))
+            return
+        directory = os.path.join(manager.directory, node.directory)
+        submit = node.submit
+        if node.kind == "SUBDAG":
+            sent.set()
+            await self._write_nested(node, directory, asked.retry)
+            submit += SUBDAG_SUFFIX
+        manager.say(
+            f"Submitting node {node.name} from file {submit or 'inline description'} using direct job submission"
+        )
+        lines = lines_of(manager.course, asked.node, manager.parents(asked.node), manager.around, on_hold=asked.on_hold)
+        plan = plan_of(manager.session, node, submit, directory, lines)
+        if plan.count > 1 and node.kind == "PROVISIONER":
+            raise SubmitError(f"Provisioner node {node.name} submitted more than one job")
+        if plan.count > 1 and manager.config.bool("DAGMAN_PROHIBIT_MULTI_JOBS"):
+            raise SubmitError("Submit generated multiple job procs; disallowed by DAGMAN_PROHIBIT_MULTI_JOBS setting")
+        # Before the request: all that is told from the start after this moment has its jobs, if they are queued.
+        generation = manager.generation
+        sent.set()
+        try:
+            queued = await manager.schedd.submit(plan)
+        except ConnectionLost as error:
+            await self._look_for(asked, node, generation, error)
+            return
+        if not queued.jobs:
+            raise SubmitError(f"the submit description of node {node.name} makes no jobs")
+        for warning in plan.warnings:
+            manager.say(f"Warning: node {node.name}: {warning}")
+        self._found(asked.node, queued.cluster, queued.jobs, plan.late)
+
+    def _found(self, node: int, cluster: int, jobs: int, is_factory: bool) -> None:
+        self.last_cluster[node] = cluster
+        self._manager.queued(node, cluster, jobs, is_factory)
+
+    async def _look_for(self, asked: it.Submit, node: Node, generation: int, error: ConnectionLost) -> None:
+        """Whether the jobs whose answer was lost are queued."""
+        manager = self._manager
+        await manager.told_all_since(generation)
+        # Older clusters are those of earlier attempts.
+        last = self.last_cluster.get(asked.node, -1)
+        found = [cluster for cluster in manager.jobs.strange(node.name) if cluster > last]
+        if found:
+            cluster = found[0]
+            is_factory = bool(await manager.schedd.factories(f"ClusterId == {cluster}"))
+            self._found(asked.node, cluster, manager.jobs.strange_size(cluster), is_factory)
+            return
+        constraint = f"{manager.mine} && DAGNodeName == {quote(node.name)} && ClusterId > {last}"
+        for ad in await manager.schedd.factories(constraint):
+            self._found(asked.node, ad.eval_int("ClusterId", 0), 0, True)
+            return
+        ended = await manager.schedd.history(constraint=constraint)
+        if ended:
+            self._found(asked.node, ended[0].eval_int("ClusterId", 0), len(ended), False)
+            manager.ended(ended)
+            return
+        raise error
+
+    async def _write_nested(self, node: Node, directory: str, retry: int) -> None:
+        """Have condor_submit_dag write the description of a nested graph's own job."""
+        manager = self._manager
+        if not manager.config.bool("DAGMAN_GENERATE_SUBDAG_SUBMITS"):
+            return
+        words = ["condor_submit_dag", "-no_submit", "-update_submit", *manager.options.for_nested()]
+        # Of the attempt before it there are rescue files, from which the next goes on.
+        if retry and "-force" in words:
+            words.remove("-force")
+        if node.priority + manager.course.settings.priority:
+            words += ["-Priority", str(node.priority + manager.course.settings.priority)]
+        words.append(node.submit)
+        manager.say(f"Recursive submit command: <{' '.join(words)}>")
+        try:
+            done = await trio.run_process(
+                words, cwd=directory, capture_stdout=True, stderr=subprocess.STDOUT, check=False
+            )
+        except OSError as error:
+            raise SubmitError(f"condor_submit_dag cannot be run: {error.strerror}") from None
+        if done.returncode:
+            said = done.stdout.decode(errors="replace").strip()
+            raise SubmitError(f"condor_submit_dag -no_submit failed for node {node.name}: {said}")

@@ -1,0 +1,132 @@
+"""From a node to its jobs: the macros and attributes that its submit description gets, and the description read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from minipool.client.session import Session
+from minipool.client.submission import run_command
+from pool.base.errors import SubmitError
+from pool.classad import quote
+from pool.dag.course.course import Course
+from pool.dag.model import Node
+from pool.submit import SubmitPlan, SubmitWorld, read_submit
+
+NODES_MASK: Final = "0,1,2,4,5,7,8,9,10,11,12,13,16,17,24,27,35,36"
+"""The events that a nodes' log is to have (DAGManNodesMask)."""
+PARENTS_CHARS_MAX: Final = 2000
+
+
+class Around(NamedTuple):
+    """What all nodes' jobs get."""
+
+    nodes_log: str
+    dag_id: int
+    batch_name: str = ""
+    batch_id: str = ""
+    accounting_group: str = ""
+    accounting_user: str = ""
+    suppress_notification: bool = False
+    append_variables: bool = False
+    """DAGMAN_DEFAULT_APPEND_VARS."""
+    suppress_logs: bool = False
+    hold_claim_s: int = 20
+    machine_attributes: str = ""
+    record_retry: bool = True
+
+
+class Lines(NamedTuple):
+    """Lines for a submit description: before its own, and before its queue statement."""
+
+    before: list[str]
+    after: list[str]
+
+
+def lines_of(course: Course, number: int, parents: str, around: Around, *, on_hold: bool) -> Lines:
+    """The macros and attributes of a node, as condor_dagman sets them."""
+    node, retry = course.node(number), course.retries.get(number, 0)
+    before = [
+        f"JOB={node.name}",
+        f"RETRY={retry}",
+        f"DAG_STATUS={int(course.status)}",
+        f"FAILED_COUNT={course.failed}",
+        *((f"DAG_PARENT_NAMES={parents}",) if parents else ()),
+        f"MY.DAGParentNodeNames={quote(parents)}",
+        *_settings(node, around),
+    ]
+    if retry and around.record_retry:
+        before.append(f"MY.DAGManNodeRetry={retry}")
+    if priority := course.priority(number):
+        before.append(f"priority={priority}")
+    if on_hold:
+        before.append("hold=true")
+    if course.dag.children[number] and around.hold_claim_s:
+        before.append(f"keep_claim_idle={around.hold_claim_s}")
+    after = list(_attributes(node, around))
+    for variable in node.variables:
+        appended = variable.where == "APPEND" or (not variable.where and around.append_variables)
+        (after if appended else before).append(f"{variable.name}={variable.value}")
+    return Lines(before, after)
+
+
+def _settings(node: Node, around: Around) -> Iterator[str]:
+    if around.batch_name.strip():
+        yield f"batch_name={around.batch_name}"
+    if around.batch_id.strip():
+        yield f"batch_id={around.batch_id}"
+    if around.accounting_group:
+        yield f"accounting_group={around.accounting_group}"
+    if around.accounting_user:
+        yield f"accounting_group_user={around.accounting_user}"
+    if around.machine_attributes:
+        names = [f"MachineAttr{name.strip()}0" for name in around.machine_attributes.split(",")]
+        yield f"job_ad_information_attrs={','.join([*names, 'DAGNodeName'])}"
+        yield f"job_machine_attrs={around.machine_attributes}"
+
+
+def _attributes(node: Node, around: Around) -> Iterator[str]:
+    yield f"dag_node_name={node.name}"
+    yield f"submit_event_notes=DAG Node: {node.name}"
+    yield f"dagman_log={around.nodes_log}"
+    yield f"MY.DAGManNodesMask={quote(NODES_MASK)}"
+    if around.dag_id > 0:
+        yield f"MY.DAGManJobId={around.dag_id}"
+        yield f"DAGManJobId={around.dag_id}"
+    if around.suppress_logs:
+        yield "log="
+    if around.suppress_notification:
+        yield "notification=NEVER"
+    if node.kind == "SERVICE":
+        yield "MY.DAGLifetimeJob=true"
+
+
+def plan_of(session: Session, node: Node, submit: str, directory: str, lines: Lines) -> SubmitPlan:
+    """What the node's description asks for; SubmitError says what is wrong where."""
+    text: Sequence[str] | str
+    if node.description is not None:
+        text, file = node.description, f"{node.name}-inline"
+    else:
+        file = submit
+        try:
+            with open(os.path.join(directory, submit), encoding="utf-8", errors="surrogateescape") as opened:
+                text = opened.read()
+        except OSError as error:
+            raise SubmitError(f"Failed to open submit file: {submit}: {error.strerror}") from None
+    has_queue = any(line.split()[:1] and line.split()[0].lower() == "queue" for line in text.splitlines())
+    return read_submit(
+        text,
+        config=session.config,
+        file=file,
+        cwd=directory,
+        env=os.environ,
+        extra=lines.before,
+        appended=lines.after,
+        queue_args=None if has_queue else "1",
+        now=time.time(),
+        user=session.user(),
+        world=SubmitWorld(run=run_command),
+        skip_checks=True,
+    )

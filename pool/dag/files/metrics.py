@@ -1,0 +1,74 @@
+"""The metrics of a run, `x.dag.metrics`, as condor_dagman writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from pool.base.version import SPEAKS
+from pool.dag.course.course import Course, S
+
+Count: TypeAlias = Callable[..., int]
+
+
+class RunFacts(NamedTuple):
+    """What the process knows of its run."""
+
+    started_at: float
+    ended_at: float
+    exit_code: int
+    dag_id: str
+    parent_id: str
+    rescue_number: int
+
+
+def metrics_text(course: Course, run: RunFacts) -> str:
+    """The file's text."""
+    kinds = [node.kind for node in course.dag.nodes]
+
+    def count(kind: tuple[str, ...], *states: int) -> int:
+        return sum(
+            one in kind and (not states or state in states) for one, state in zip(kinds, course.states, strict=True)
+        )
+
+    lines = [f'    "{name}":{_shown(value)}' for name, value in _figures(course, run, count).items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _figures(course: Course, run: RunFacts, count: Count) -> dict[str, object]:
+    jobs, nested, services = ("JOB", "FINAL", "PROVISIONER"), ("SUBDAG",), ("SERVICE",)
+    return {
+        "client": "condor_dagman",
+        "version": SPEAKS,
+        "type": "metrics",
+        "metrics_version": 2,
+        "start_time": run.started_at,
+        "end_time": run.ended_at,
+        "duration": run.ended_at - run.started_at,
+        "exitcode": run.exit_code,
+        "dagman_id": run.dag_id,
+        "parent_dagman_id": run.parent_id,
+        "rescue_dag_number": run.rescue_number,
+        "has_final_node": course.final is not None,
+        "nodes": count(jobs),
+        "nodes_failed": count(jobs, S.ERROR),
+        "nodes_succeeded": count(jobs, S.DONE),
+        "dag_nodes": count(nested),
+        "dag_nodes_failed": count(nested, S.ERROR),
+        "dag_nodes_succeeded": count(nested, S.DONE),
+        "provisioner_nodes": count(("PROVISIONER",)),
+        "service_nodes": count(services),
+        "service_nodes_failed": count(services, S.ERROR),
+        "service_nodes_succeeded": count(services, S.DONE),
+        "total_nodes": len(course.states),
+        "total_nodes_run": count((*jobs, *nested), S.DONE, S.ERROR),
+        "jobs_submitted": course.jobs_submitted,
+        "jobs_succeeded": course.jobs_succeeded,
+        "jobs_failed": course.jobs_ended - course.jobs_succeeded,
+        "DagStatus": int(course.status),
+    }
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else json.dumps(value)

@@ -1,0 +1,79 @@
+"""The nodes' log: what is written to it here, and what it tells a recovery."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from minipool.dagman.nodes_log import NodesLog, Replay
+from pool.dag.course import happenings as it
+from pool.dag.language.reader import read
+
+DAG = "JOB A n.sub\nJOB B n.sub\nJOB C n.sub NOOP\nJOB D n.sub\n"
+JOBS = """000 (002.000.000) 2026-11-22 19:00:33 Job submitted from host: <127.0.0.1:9618>
+    [ DAGNodeName = "A"; JobBatchName = "x.dag+1" ]
+...
+000 (002.001.000) 2026-11-22 19:00:33 Job submitted from host: <127.0.0.1:9618>
+    [ DAGNodeName = "A"; JobBatchName = "x.dag+1" ]
+...
+001 (002.000.000) 2026-11-22 19:00:34 Job executing on host: <127.0.0.1:9618>
+...
+005 (002.000.000) 2026-11-22 19:00:34 Job terminated.
+\t(1) Normal termination (return value 3)
+...
+005 (002.001.000) 2026-11-22 19:00:34 Job terminated.
+\t(0) Abnormal termination (signal 9)
+\t(0) No core file
+...
+009 (077.000.000) 2026-11-22 19:00:34 Job was aborted.
+...
+"""
+
+
+def replayed(log: NodesLog) -> list[tuple[str, it.Event]]:
+    replay = Replay(read(["x.dag"], {"x.dag": DAG}.__getitem__))
+    return [(type(one).__name__, one) for logged in log.events() for one in replay.events(logged)]
+
+
+def test_the_jobs_of_nodes_are_told_and_no_others(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag.nodes.log"
+    path.write_text(JOBS)
+    assert replayed(NodesLog(str(path))) == [
+        ("Submitted", it.Submitted(0, 2, 1)),
+        ("JobMade", it.JobMade(0, 2, 1)),
+        ("JobRuns", it.JobRuns(0, 2, 0)),
+        ("JobEnded", it.JobEnded(0, 2, 0, 3)),
+        ("JobEnded", it.JobEnded(0, 2, 1, None, 9)),
+    ]
+
+
+def test_what_is_no_job_is_read_as_it_was_written(tmp_path: Path) -> None:
+    log = NodesLog(str(tmp_path / "x.dag.nodes.log"))
+    log.truncate()
+    log.skipped("B")
+    log.noop("C")
+    log.post_ended("D", 12, 4)
+    log.post_ended("D", 13, -9)
+    assert replayed(log) == [
+        ("WasSkipped", it.WasSkipped(1)),
+        ("Submitted", it.Submitted(2, 0, 1)),
+        ("JobEnded", it.JobEnded(2, 0, 0, 0)),
+        ("ScriptEnded", it.ScriptEnded(3, "POST", 4)),
+        ("ScriptEnded", it.ScriptEnded(3, "POST", -9)),
+    ]
+
+
+def test_they_look_as_condor_dagman_writes_them(tmp_path: Path) -> None:
+    log = NodesLog(str(tmp_path / "x.dag.nodes.log"))
+    log.skipped("A")
+    log.post_ended("B", 17, 1)
+    lines = [re.sub(r"\) 20\S+ \S+ ", ") ", line) for line in Path(log.path).read_text().splitlines()]
+    assert lines == [
+        "034 (000.2147483647.001) PRE script return value is PRE_SKIP value",
+        "    DAG Node: A",
+        "...",
+        "016 (017.000.000) POST Script terminated.",
+        "\t(1) Normal termination (return value 1)",
+        "    DAG Node: B",
+        "...",
+    ]

@@ -1,0 +1,70 @@
+"""Graphs of jobs, run by condor_dagman with real daemons."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.whole.real_pool import RealPool, real_pool
+
+NODE = """executable = /bin/sh
+arguments = "-c 'echo $(JOB) >> order; test ! -e fails.$(JOB) || { rm fails.$(JOB); exit 3; }'"
+transfer_executable = false
+should_transfer_files = NO
+log = $(JOB).log
+queue
+"""
+DIAMOND = "".join(f"JOB {name} n.sub\n" for name in "ABCD") + "PARENT A CHILD B C\nPARENT B C CHILD D\n"
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    with real_pool() as pool:
+        yield pool
+
+
+@pytest.fixture
+def home(pool: RealPool, request: pytest.FixtureRequest) -> Path:
+    """A directory of the test's own, in which the submitting user may write."""
+    home = pool.directory / re.sub(r"\W", "_", request.node.name)
+    home.mkdir()
+    home.chmod(0o777)
+    return home
+
+
+def dagman(pool: RealPool, home: Path, dag: str) -> int:
+    """A job that runs the graph; its cluster."""
+    (home / "n.sub").write_text(NODE)
+    (home / "x.dag").write_text(dag)
+    program = Path(sys.executable).with_name("condor_dagman")
+    return pool.submit(
+        f"universe = scheduler\nexecutable = {program}\n"
+        'arguments = "-p 0 -f -l . -Lockfile x.dag.lock -AutoRescue 1 -Dag x.dag"\n'
+        f'environment = "_CONDOR_DAGMAN_LOG=x.dag.dagman.out POOL_DIR={pool.directory}"\n'
+        "remove_kill_sig = SIGUSR1\nlog = dagman.log\n"
+        "on_exit_remove = ExitSignal =?= 11 || (ExitCode =!= undefined && ExitCode >= 0 && ExitCode <= 2)\nqueue\n",
+        cwd=home,
+    )
+
+
+def order(home: Path) -> list[str]:
+    return (home / "order").read_text().split()
+
+
+def test_a_diamond_runs_in_order_with_a_retry_and_its_ad_says_how_it_went(pool: RealPool, home: Path) -> None:
+    (home / "fails.C").touch()
+    (home / "fails.C").chmod(0o666)
+    cluster = dagman(pool, home, f"{DIAMOND}RETRY C 1\n")
+    pool.until_done(cluster)
+    ran = order(home)
+    assert (ran[0], sorted(ran[1:4]), ran[4:]) == ("A", ["B", "C", "C"], ["D"])
+    (ad,) = pool.history(str(cluster))
+    names = ("ExitCode", "DAG_NodesTotal", "DAG_NodesDone", "DAG_Status", "DAG_JobsSubmitted", "DAG_JobsCompleted")
+    assert [ad.eval_int(name) for name in names] == [0, 4, 4, 0, 5, 5]
+    log = (home / "x.dag.nodes.log").read_text()
+    assert log.count(f'[ DAGNodeName = "C"; JobBatchName = "x.dag+{cluster}" ]') == 2
+    assert not (home / "x.dag.lock").exists()
