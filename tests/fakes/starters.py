@@ -11,7 +11,7 @@ hard kills do nothing either).
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import trio
@@ -24,6 +24,7 @@ from protocol.messages.starter import (
     ContinueJob,
     JobInfo,
     LeaveNow,
+    MeetSchedd,
     RunJob,
     StopJob,
     SuspendJob,
@@ -86,6 +87,7 @@ class FakeStarter:
                         answer(SuspendJob, lambda _, order: self._note("suspend")),
                         answer(ContinueJob, lambda _, order: self._note("continue")),
                         answer(LeaveNow, lambda _, order: self._go()),
+                        answer(MeetSchedd, lambda _, order: DONE),
                     ]
                 )
                 channel = Channel(self._ours, Link(kind="pair", label="startd", verified=True))
@@ -135,6 +137,9 @@ class FakeStarter:
         with trio.CancelScope(deadline=self._deadline) as self._stop_at:
             if order.job_ad.eval_float("RunsFor", 1.0):  # what ends at once tells so together with its answer
                 await trio.sleep_forever()
+        await self._tell_end(order)
+
+    async def _tell_end(self, order: RunJob) -> None:
         self.job = None
         assert self._peer is not None
         await self._peer.notify(ActivationOver(activation=order.activation, reason="it ended"))
@@ -159,7 +164,8 @@ ORDERS: Final = frozenset(("runsfor", "leavesin", "stubborn"))
 class Farm:
     """Makes fake starters; call it as a world calls its zygote."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[int, FakeStream, FakeStream], FakeStarter] = FakeStarter) -> None:
+        self.make = make
         self.starters: list[FakeStarter] = []
         self.failures = 0
         """How many forks from now on give a child that dies at once."""
@@ -183,7 +189,7 @@ class Farm:
         """A new starter."""
         assert self._nursery is not None
         theirs, ours = Wire(self.network, frozenset({"here"})).ends()
-        starter = FakeStarter(FIRST_PID + len(self.starters), ours, theirs)
+        starter = self.make(FIRST_PID + len(self.starters), ours, theirs)
         self.starters.append(starter)
         if self.failures:
             self.failures -= 1
