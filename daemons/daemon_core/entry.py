@@ -52,18 +52,19 @@ def run_process(
     *,
     port_address: str = "",
     family: str = "",
+    local_name: str = "",
     control: socket.socket | None = None,
     at_end: Callable[[DaemonStart], None] = lambda _: None,
 ) -> int:
     """Be the daemon `name` in this process until it ends; the exit status. `control` leads to the master.
 
-    `at_end` is called when it has ended in good order.
+    `local_name` is its own where there are several of this kind. `at_end` is called when it has ended in good order.
     """
     world = World.real()
     name_process(f"condor_{name}")
     os.umask(UMASK)
     try:
-        start = DaemonStart(name, source, world, port_address=port_address, family=family)
+        start = DaemonStart(name, source, world, port_address=port_address, family=family, local_name=local_name)
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr)
         # Before there is a log: whoever waits for the master to start would only see a status.

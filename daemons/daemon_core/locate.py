@@ -14,6 +14,11 @@ def socket_of(config: Config, daemon: str) -> Path:
     return Path(config.path("RUN")) / f"{daemon}.sock"
 
 
+def sock_name(daemon: str, local_name: str) -> str:
+    """What a daemon is called behind a shared port and in RUN; one of several by its local name, too."""
+    return f"{daemon}-{local_name.lower()}" if local_name else daemon
+
+
 def runs_here(config: Config, daemon: str) -> bool:
     """Whether this host's master keeps such a daemon."""
     return daemon.upper() in {name.upper() for name in config.list("DAEMON_LIST")}
@@ -75,10 +80,11 @@ def negotiator_addresses(config: Config) -> list[Address]:
     return [*mine, *(_at(config, host, "negotiator") for host in hosts if not (here and is_this_host(config, host)))]
 
 
-def candidates(config: Config) -> list[Address | None]:
+def candidates(config: Config, sock: str = "negotiator") -> list[Address | None]:
     """The negotiators of HAD_LIST, by rank, None for this host's; empty where there is no such list.
 
-    Each stands for the host of COLLECTOR_HOST with the same name: a port in HAD_LIST is HTCondor's condor_had's.
+    Each stands for the host of COLLECTOR_HOST with the same name, and the daemon `sock` there: a port in HAD_LIST is
+    HTCondor's condor_had's.
     """
     beside = {Address.parse(host).host: host for host in config.list("COLLECTOR_HOST")}
     found: list[Address | None] = []
@@ -86,7 +92,7 @@ def candidates(config: Config) -> list[Address | None]:
         name = Address.parse(entry).host
         if name not in beside:
             raise config.error("HAD_LIST", f"HAD_LIST names {name}, which COLLECTOR_HOST does not")
-        found.append(None if is_this_host(config, beside[name]) else _at(config, beside[name], "negotiator"))
+        found.append(None if is_this_host(config, beside[name]) else _at(config, beside[name], sock))
     if found and found.count(None) != 1:
         raise config.error("HAD_LIST", "HAD_LIST must name each central manager once, and this host among them")
     return found

@@ -25,7 +25,7 @@ LOG_NAMES: Final[Mapping[str, str]] = {
 
 def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") -> Log:
     """The log of a daemon, starter (`suffix` is its slot) or agent (`suffix` is its user), as the knobs say."""
-    where = config.str(f"{subsystem}_LOG", default="") or str(Path(config.path("LOG")) / LOG_NAMES[subsystem])
+    where = _where(config, subsystem)
     return Log(
         Path(f"{where}.{suffix}" if suffix else where),
         level=log_level(config, subsystem),
@@ -36,6 +36,22 @@ def open_log(config: Config, subsystem: str, world: World, *, suffix: str = "") 
         wall=world.wall,
         times=log_times(config),
     )
+
+
+def _where(config: Config, subsystem: str) -> str:
+    """One of several daemons of a kind writes no log of another's: it has its own, or one by its local name."""
+    local_name, knob = config.local_name, f"{subsystem}_LOG"
+    if local_name:
+        own = next(
+            (full for full in (f"{subsystem}.{local_name}.{knob}", f"{local_name}.{knob}") if config[full]), None
+        )
+        return config.path(own) if own else str(Path(config.path("LOG")) / f"{_capitalized(local_name)}Log")
+    return config.str(knob, default="") or str(Path(config.path("LOG")) / LOG_NAMES[subsystem])
+
+
+def _capitalized(local_name: str) -> str:
+    """As HTCondor makes names of logs: NEGOTIATOR_FAST becomes NegotiatorFast."""
+    return "".join(part.capitalize() for part in local_name.split("_"))
 
 
 def log_level(config: Config, subsystem: str) -> str:

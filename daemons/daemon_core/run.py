@@ -39,6 +39,7 @@ from daemons.base.log import Log, log_times
 from daemons.base.loop_lag import LoopLag
 from daemons.base.sync import Signal
 from daemons.daemon_core.adverts import Adverts
+from daemons.daemon_core.locate import sock_name
 from daemons.daemon_core.log_file import log_level, open_log
 from daemons.daemon_core.remote_config import RemoteConfig
 from daemons.daemon_core.self_monitor import SelfMonitor
@@ -89,11 +90,13 @@ class DaemonStart:
         security: Security | None = None,
         port_address: str = "",
         family: str = "",
+        local_name: str = "",
     ) -> None:
         self.name = name
         self.subsystem = name.upper()
+        self.local_name = local_name
         self.world = world
-        self.config = config if config is not None else source.load(self.subsystem, world.env)
+        self.config = config if config is not None else source.load(self.subsystem, world.env, local_name)
         self.log = log if log is not None else open_log(self.config, self.subsystem, world)
         self.security = security if security is not None else self._security(family)
         self.port_address = port_address
@@ -101,7 +104,7 @@ class DaemonStart:
         self.reconfigured_at = self.started_at
         self.lag = LoopLag()
         self.monitor = SelfMonitor(self.started_at)
-        self.service = Service(name, needs.SIDES[name])
+        self.service = Service(self.sock, needs.SIDES[name])
         self.service.offer(CommonServices(self).answers(), RemoteConfig(self).answers())
         self.adverts = Adverts(self)
         self.admission = Admission(admission_bounds(self.config))
@@ -134,7 +137,12 @@ class DaemonStart:
     @property
     def socket_path(self) -> Path:
         """The unix socket that this daemon listens on."""
-        return self.run_dir / f"{self.name}.sock"
+        return self.run_dir / f"{self.sock}.sock"
+
+    @property
+    def sock(self) -> str:
+        """What the daemon is called behind the host's shared port, and in RUN."""
+        return sock_name(self.name, self.local_name)
 
     @property
     def host(self) -> str:
@@ -147,7 +155,7 @@ class DaemonStart:
         if not self.port_address:
             return str(self.socket_path)
         port = Address.parse(self.port_address)
-        return str(Address.tcp(port.host, port.port, sock=self.name, alias=port.alias))
+        return str(Address.tcp(port.host, port.port, sock=self.sock, alias=port.alias))
 
     # ---- being a daemon
 
@@ -156,13 +164,13 @@ class DaemonStart:
         listeners = [await self.world.network.listen(Address.unix(str(self.socket_path)))]
         if self.port_address:
             listeners.append(await self.world.network.listen_shared(str(self.run_dir), Address.parse(self.address)))
-        publish(self.run_dir / f"{self.name}.address", f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
+        publish(self.run_dir / f"{self.sock}.address", f"{self.address}\n{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         try:
             await endpoints.serve(
                 self.service, listeners, security=self.security, admission=self.admission, task_status=task_status
             )
         finally:
-            (self.run_dir / f"{self.name}.address").unlink(missing_ok=True)
+            (self.run_dir / f"{self.sock}.address").unlink(missing_ok=True)
 
     def describe(self, ad: Callable[[], ClassAd]) -> None:
         """`ad()` is this daemon's own ad from now on, to which `own_ad` adds what all daemons have."""
@@ -248,7 +256,7 @@ class DaemonStart:
     def reconfigure(self) -> None:
         """Read the configuration again; ConfigError leaves the old one in force."""
         # All that can fail comes first: an error leaves the daemon as it was.
-        config = self.source.load(self.subsystem, self.world.env).with_overrides(self.runtime_values)
+        config = self.source.load(self.subsystem, self.world.env, self.local_name).with_overrides(self.runtime_values)
         check_values(config)
         security = Security.from_config(config, self.subsystem)
         language.load(config)

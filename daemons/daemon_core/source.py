@@ -9,7 +9,7 @@ from typing import Any
 
 from daemons.daemon_core.remote_config import kept_values
 from pool.config import Config, load_config
-from pool.config.refused import check
+from pool.config.listed_daemons import listed_daemons
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,11 @@ class ConfigSource:
     files: tuple[str, ...] = ()
     overrides: Mapping[str, str] = field(default_factory=dict)
 
-    def load(self, subsystem: str, environ: Mapping[str, str]) -> Config:
-        """The configuration as `subsystem` sees it; ConfigError names file and line."""
+    def load(self, subsystem: str, environ: Mapping[str, str], local_name: str = "") -> Config:
+        """The configuration as `subsystem` sees it, or one of several of them with a `local_name`.
+
+        ConfigError names file and line.
+        """
         overrides, files = dict(self.overrides), list(self.files) or None
         if self.directory is not None:
             overrides = {"LOCAL_DIR": self.directory, **overrides}
@@ -29,10 +32,10 @@ class ConfigSource:
             if files is None and "CONDOR_CONFIG" not in environ:  # a directory of its own is a pool of its own
                 own = os.path.join(self.directory, "config")
                 files = [own] if os.path.exists(own) else []
-        config = load_config(files, overrides=overrides, environ=environ, subsystem=subsystem)
-        config = config.with_overrides(kept) if (kept := kept_values(config, subsystem)) else config
+        config = load_config(files, overrides=overrides, environ=environ, subsystem=subsystem, local_name=local_name)
+        config = config.with_overrides(kept) if (kept := kept_values(config, local_name or subsystem)) else config
         if subsystem == "MASTER":
-            check(config)
+            listed_daemons(config)
         return config
 
     def packed(self) -> dict[str, Any]:

@@ -46,5 +46,10 @@ def child_main(birth: Birth) -> int:
     first_zygote.fork_for(order["name"])
     source = ConfigSource.unpacked(order["source"])
     return run_process(
-        order["name"], source, port_address=order["port_address"], family=order["family"], control=birth.channel
+        order["name"],
+        source,
+        port_address=order["port_address"],
+        family=order["family"],
+        local_name=order["local_name"],
+        control=birth.channel,
     )

@@ -33,7 +33,7 @@ from daemons.process.orphans import reap_orphans
 from pool.base.errors import ConfigError, UserError
 from pool.classad import ClassAd
 from pool.config import Config
-from pool.config.refused import DAEMONS
+from pool.config.listed_daemons import ListedDaemon, listed_daemons, start_place
 from pool.hosts.daemon_names import daemon_name
 from pool.hosts.supervision import ProcessState
 from protocol.messages.common import StopHow
@@ -50,7 +50,6 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
 
-START_ORDER: Final = tuple(name.lower() for name in DAEMONS if name != "MASTER")
 ZYGOTE_KINDS: Final = {"daemon": "daemons.master.born:child_main"}
 
 
@@ -61,6 +60,7 @@ class Master:
         self._start = start
         self._zygote = start.world.zygote(ZYGOTE_KINDS)
         self._keepers: dict[str, Keeper] = {}
+        self._listed: dict[str, ListedDaemon] = {}
         self._tasks: Tasks | None = None
         self._drainage = Drainage(start)
         start.on_reconfigure(self._reconfigured)
@@ -68,24 +68,25 @@ class Master:
     @property
     def keepers(self) -> list[Keeper]:
         """All keepers, in the order in which their daemons start."""
-        return [self._keepers[name] for name in START_ORDER if name in self._keepers]
+        return [self._keepers[name] for name in sorted(self._listed, key=lambda name: start_place(self._listed[name]))]
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Start the daemons, and stay with them; started when all are up."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._zygote.run)
             self._tasks = Tasks(nursery, self._start.log)
-            for name in wanted_daemons(self._start.config):
-                keeper = self._keeper(name)
+            for daemon in listed_daemons(self._start.config):
+                keeper = self._keeper(daemon)
                 keeper.start()
-                if name == "collector":  # all others want to be known there
+                if daemon.kind == "collector":  # all others want to be known there
                     await keeper.until(ProcessState.RUNNING, ProcessState.BACKOFF, ProcessState.STOPPED)
             for keeper in self.keepers:
                 await keeper.until(ProcessState.RUNNING, ProcessState.STOPPED)
             task_status.started()
 
-    def _keeper(self, name: str) -> Keeper:
-        start = self._start
+    def _keeper(self, daemon: ListedDaemon) -> Keeper:
+        start, name = self._start, daemon.name
+        self._listed[name] = daemon
         if name not in self._keepers:
             self._keepers[name] = Keeper(
                 name, self._zygote, self._payload, lambda: start.config, start.log, start.world.wall, self._at_work()
@@ -101,7 +102,8 @@ class Master:
     def _payload(self, name: str) -> dict[str, object]:
         start = self._start
         return {
-            "name": name,
+            "name": self._listed[name].kind,
+            "local_name": self._listed[name].local_name,
             "source": start.source.packed(),
             "port_address": start.port_address,
             "family": start.security.settings.family,
@@ -143,9 +145,10 @@ class Master:
     async def on(self, peer: Peer, request: DaemonsOn) -> Done:
         """Start daemons."""
         self._drainage.give_up()
-        for name in request.daemons or wanted_daemons(self._start.config):
-            if name.lower().removeprefix("condor_") in wanted_daemons(self._start.config):
-                self._keeper(name.lower().removeprefix("condor_"))
+        named = {name.lower().removeprefix("condor_") for name in request.daemons}
+        for daemon in listed_daemons(self._start.config):
+            if not named or daemon.name in named:
+                self._keeper(daemon)
         for keeper in self._named(request.daemons):
             keeper.start()
         return DONE
@@ -199,15 +202,15 @@ class Master:
 
     async def _follow(self, config: Config) -> None:
         """Bring the daemons in line with a new configuration."""
-        wanted = wanted_daemons(config)
-        for name in wanted:
-            keeper = self._keeper(name)
+        wanted = listed_daemons(config)
+        for daemon in wanted:
+            keeper = self._keeper(daemon)
             if keeper.state is ProcessState.STOPPED:
                 keeper.start()
             else:
                 await keeper.reconfigure()
         for keeper in self.keepers:
-            if keeper.name not in wanted:
+            if keeper.name not in {daemon.name for daemon in wanted}:
                 keeper.stop(StopHow.GRACEFUL)
 
     # ---- the end
@@ -308,9 +311,3 @@ def sweep_sockets(run: Path) -> None:
 
 def _say_ready(ready: Path, start: DaemonStart) -> None:
     publish(ready, f"{start.address}\n")
-
-
-def wanted_daemons(config: Config) -> list[str]:
-    """The daemons of DAEMON_LIST that this master starts, in the order in which it does."""
-    named = {name.lower() for name in config.list("DAEMON_LIST")}
-    return [name for name in START_ORDER if name in named]

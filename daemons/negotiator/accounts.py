@@ -18,7 +18,7 @@ import trio
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
-from daemons.negotiator.settings import NegotiatorKnobs, own_name
+from daemons.negotiator.settings import NegotiatorKnobs, accounts_file, own_name
 from daemons.negotiator.store import AccountStore
 from pool.accounting import Accountant, SubmitterAccount, SubmitterUse
 from pool.accounting.account_ads import NO_FIGURES, accounting_ads
@@ -57,7 +57,7 @@ class Accounts:
     ) -> None:
         self._start, self._knobs, self._offers, self._holders = start, knobs, offers, holders
         self._changed = changed
-        self._store = AccountStore(start.config.path("ACCOUNTANT_DATABASE_FILE"))
+        self._store = AccountStore(accounts_file(start.config))
         accounts, updated_at = self._store.load()
         self._accountant = Accountant(knobs.halflife_s, knobs.factors, accounts, updated_at)
         self.figures = NO_FIGURES

@@ -53,7 +53,7 @@ class Leading:
     def __init__(self, start: DaemonStart, replica: Replica, lost: Callable[[str], None]) -> None:
         self._start, self._replica, self._lost = start, replica, lost
         self.changed = Signal()
-        self._addresses = candidates(start.config)
+        self._addresses = candidates(start.config, start.sock)
         self._timeout_s = max(0.1, start.config.seconds("HAD_CONNECTION_TIMEOUT"))
         self._schedds: dict[str, _Schedd] = {}
         self._tasks: Tasks | None = None
@@ -66,6 +66,8 @@ class Leading:
                 trio.current_time(),
                 yields=start.config.bool("HAD_USE_PRIMARY"),
             )
+        self._met: set[Peer] = set()
+        self._slice = self._slice_now()
 
     @property
     def leads(self) -> bool:
@@ -90,12 +92,27 @@ class Leading:
         """A schedd is there, for the time of its connection."""
         if peer.method == "SSL" and not names_host(request.schedd, peer.host_name):
             raise Denied(f"the schedd {request.schedd} does not belong to {peer.host_name}")
+        self._met.add(peer)
+        peer.on_close(self._met.discard)
         if self._me is not None:
             known = self._schedds[request.schedd] = _Schedd(peer)
             peer.on_close(lambda _peer: self._gone(request.schedd, known))
             if self._me.leads and self._tasks is not None:
                 self._tasks.once(self._ask, request.schedd, known)
-        return Met(leased=self._me is not None)
+        return Met(leased=self._me is not None, slice=self._slice, name=self._start.address)
+
+    def _slice_now(self) -> str:
+        """Which slots it hands out, in words; where the central managers decide who leads, by its name alone."""
+        start = self._start
+        constraint = start.config["NEGOTIATOR_SLOT_CONSTRAINT"] or "" if self._me is None else ""
+        return " ".join(filter(None, (start.local_name, constraint and f"({constraint})")))
+
+    def reconfigured(self) -> None:
+        """Where it is another slice now, schedds shall meet it anew."""
+        before, self._slice = self._slice, self._slice_now()
+        if self._slice != before and self._tasks is not None:
+            for peer in list(self._met):
+                self._tasks.once(peer.aclose, "this negotiator hands out other slots now")
 
     def standing(self, peer: Peer, request: Standing) -> Stands:
         """Another candidate says how it stands, and hears how this one does."""
@@ -116,11 +133,11 @@ class Leading:
             )
 
     async def run(self) -> None:
-        """Take part, for ever; a negotiator that is alone has nothing to do."""
-        if self._me is None:
-            return
+        """Take part, for ever; a negotiator that is alone leads."""
         async with trio.open_nursery() as nursery:
             self._tasks = Tasks(nursery, self._start.log)
+            if self._me is None:
+                await trio.sleep_forever()
             for rank in range(len(self._addresses)):
                 if rank != self._me.rank:
                     self._tasks.keep(self._listen, rank)
@@ -250,8 +267,10 @@ class Leading:
     async def _take_back_others(self) -> None:
         """Whoever has led before may have had no time to take his ad back, and tools would ask him."""
         start = self._start
-        mine = quote(own_name(start.config))
-        request = InvalidateAds(ad_type="Negotiator", constraint=f"HadIsActive =?= true && Name != {mine}")
+        others = (
+            f"Name != {quote(own_name(start.config))} && (HadControllee ?: {quote(start.name)}) == {quote(start.sock)}"
+        )
+        request = InvalidateAds(ad_type="Negotiator", constraint=f"HadIsActive =?= true && {others}")
         for address in collector_addresses(start.config):
             try:
                 async with endpoints.connected(

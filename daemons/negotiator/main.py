@@ -179,6 +179,7 @@ class Negotiator:
         self._hand_out_as_configured()
         self.serving.reconfigured()
         self.slots.reconfigured()
+        self.leading.reconfigured()
         self.wake()
 
     # ---- cycles
@@ -303,6 +304,7 @@ class Negotiator:
         ad = ClassAd({"MyType": "Negotiator" if self.leading.leads else "HAD", "Name": name})
         if me is not None:  # the names are those of condor_had's ad
             ad.update({"HadIsActive": me.leads, "HadIndex": me.rank, "HadSelfId": name})
+            ad["HadControllee"] = self._start.sock
             ad["HadList"] = ", ".join(self._start.config.list("HAD_LIST"))
         if not self.leading.leads:
             return ad

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from pool.accounting import Factors
 from pool.accounting.configured import read_limits
 from pool.classad import Expr
 from pool.config import Config
+from pool.hosts.daemon_names import daemon_name
 from pool.jobs.match_exprs import attribute_of
 from pool.matching import CycleSettings
 from pool.matching.configured import cycle_settings, factors, names_read_of_jobs
@@ -75,4 +77,21 @@ def _match_exprs(config: Config) -> dict[str, str]:
 
 def own_name(config: Config) -> str:
     """What the negotiator calls itself."""
-    return config.str("NEGOTIATOR_NAME") or config.str("FULL_HOSTNAME")
+    # One of several of a host has a name of its own, whatever NEGOTIATOR_NAME says to all of them.
+    said = config.local_name if _is_for_all(config, "NEGOTIATOR_NAME") else config.str("NEGOTIATOR_NAME")
+    return daemon_name(said, config.str("FULL_HOSTNAME"))
+
+
+def accounts_file(config: Config) -> str:
+    """Where the accounts are; one of several negotiators of a host has its own."""
+    path = config.path("ACCOUNTANT_DATABASE_FILE")
+    if not _is_for_all(config, "ACCOUNTANT_DATABASE_FILE"):
+        return path
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}.{config.local_name.lower()}{suffix}"
+
+
+def _is_for_all(config: Config, knob: str) -> bool:
+    """Whether this is one of several negotiators, and the knob says nothing of this one alone."""
+    local_name, found_as = config.local_name, config.found_as(knob).upper()
+    return bool(local_name) and f"{local_name.upper()}." not in found_as

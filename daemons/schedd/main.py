@@ -15,7 +15,6 @@ from typing import Final
 import trio
 
 from daemons.base.no_garbage import no_garbage
-from daemons.daemon_core.locate import negotiator_addresses
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.host.cron_manager import CronManager
@@ -24,6 +23,7 @@ from daemons.schedd.claims.claims import Claims
 from daemons.schedd.claims.direct_attach import DirectAttach
 from daemons.schedd.claims.flocking import Flocking
 from daemons.schedd.claims.negotiate import Negotiation, Place
+from daemons.schedd.claims.negotiators import Negotiators
 from daemons.schedd.claims.recovery import take_up
 from daemons.schedd.claims.run_now import RunNowHandler
 from daemons.schedd.core.access_point import AccessPoint
@@ -130,7 +130,14 @@ class Schedd:
         """How jobs come to run: in slots, and here."""
         core = self.core
         self.claims = Claims(core, self.agents)
-        home = Place(core.flock_levels, core.holdings, negotiator_addresses)
+        self.negotiators = Negotiators(core.start)
+        home = Place(
+            core.flock_levels,
+            core.holdings,
+            self.negotiators.addresses,
+            self.negotiators.changed,
+            self.negotiators.connected,
+        )
         self.negotiation = Negotiation(core, self.claims, self.turns, home)
         self.flocking = Flocking(core, self.claims, self.turns, home)
         self.advertise.elsewhere.adverts = self.flocking.adverts
@@ -224,7 +231,16 @@ class Schedd:
         queue = self.point.queue
         kept.once(self.directories.sweep, lambda id: queue.get(id) is None, self.cleanup.left)
         kept.keep(self.timer.prune_history, self._path)
-        parts = (self.cleanup, self.negotiation, self.factories, self.local, self.mailer, self.timer, self.advertise)
+        parts = (
+            self.cleanup,
+            self.negotiators,
+            self.negotiation,
+            self.factories,
+            self.local,
+            self.mailer,
+            self.timer,
+            self.advertise,
+        )
         for part in (*parts, self.cron):
             kept.keep(part.run)
         self.flocking.begin(kept)

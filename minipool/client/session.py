@@ -144,6 +144,22 @@ class Session:
         ad = self.daemon_ad(daemon, name)
         return self.address_in(ad, daemon)
 
+    def negotiators(self) -> list[tuple[str, Address]]:
+        """Those of this host, or else all that the collector knows: local or full names, and where they are."""
+        from protocol.wire.address import Address
+
+        path = self.local_socket("negotiator") if self.pool is None else None
+        if path is None:
+            ads = self.query(AD_TYPES["negotiator"])
+            known = [(ad.eval_str("Name", ""), self.address_in(ad, "negotiator")) for ad in ads]
+            return known or [("", self.address("negotiator"))]
+        found = [("", Address.unix(path))]
+        for file in sorted(os.listdir(self.run_dir)):
+            name, suffix = os.path.splitext(file)
+            if suffix == ".sock" and name.startswith("negotiator-"):
+                found.append((name.partition("-")[2], Address.unix(os.path.join(self.run_dir, file))))
+        return found
+
     def _schedd_of_named_pool(self, pool: str) -> Address:
         """This host's schedd when that pool has it, else the pool's only one."""
         from protocol.wire.address import Address
@@ -178,8 +194,9 @@ class Session:
         """This host's daemon through its unix socket, which proves who is calling without a token."""
         from protocol.wire.address import Address
 
-        path = self.local_socket(daemon)
-        return Address.unix(path) if path and self.pool is None and self._is_this_hosts(address, daemon) else address
+        own = address.sock if address.sock.startswith(f"{daemon}-") else daemon  # one of several, by its local name
+        path = self.local_socket(own)
+        return Address.unix(path) if path and self.pool is None and self._is_this_hosts(address, own) else address
 
     def _is_this_hosts(self, address: Address, daemon: str) -> bool:
         """Whether this host's daemon says that it is there."""
@@ -237,6 +254,8 @@ class Session:
         if name is not None:
             names = [name] if "@" in name else [name, self.qualified(name)]
             constraint = " || ".join(f"Name == {quote(one)}" for one in dict.fromkeys(names))
+            if daemon == "negotiator" and "@" not in name:  # one of several has a local name, before its host's
+                constraint += f" || substr(Name, 0, {len(name) + 1}) == {quote(f'{name}@')}"
         for ad in self.query(AD_TYPES[daemon], constraint=constraint):
             return ad
         what = f"{daemon} {name}" if name else f"a {daemon}"

@@ -267,8 +267,7 @@ class Config:
     # helpers
 
     def _spellings(self, name: Str) -> List[Str]:
-        prefixes = (self._reader.local_name, self._reader.subsystem)
-        return [*(f"{prefix}.{name}" for prefix in prefixes if prefix), name]
+        return [*(f"{prefix}.{name}" for prefix in self._reader.prefixes), name]
 
     def _default(self, name: Str, given: T | None, empty: T | None) -> T:
         if given is not None:
@@ -307,7 +306,9 @@ class Config:
         # What is listed in such a knob is read by its name, without any `$()`.
         lists = (macro.text.lower() for macro in macros if macro.name.lower().endswith(("_attrs", "_exprs")))
         words = " ".join(lists).replace(",", " ").replace("+", " ").split()
-        return frozenset((*(one.name.lower() for macro in macros for one in references(macro.text)), *words))
+        daemons = [name.lower() for name in self.list("DAEMON_LIST")]  # a further negotiator is named so
+        own = (*daemons, *(f"{name}_args" for name in daemons))
+        return frozenset((*(one.name.lower() for macro in macros for one in references(macro.text)), *words, *own))
 
     def _unknown(self) -> List[Str]:
         """Names that are neither knobs nor used by anything, and look like what would be a knob."""

@@ -65,16 +65,26 @@ class ConfigReader:
         self.finished = False  # set when all files have been read
         self.expander = Expander(self.lookup, environ=environ, chance=chance, cwd=cwd, error=ConfigError)
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What goes before a knob that is meant for this daemon: SUBSYS.LOCALNAME, LOCALNAME, then SUBSYS."""
+        if not self.local_name:
+            return (self.subsystem,) if self.subsystem else ()
+        own = (f"{self.subsystem}.{self.local_name}",) if self.subsystem else ()
+        return (*own, self.local_name, *((self.subsystem,) if self.subsystem else ()))
+
     def lookup(self, name: str) -> str | None:
-        """The raw text of `name`: LOCALNAME.name, then SUBSYS.name, then name, each before its default."""
-        for prefix in (self.local_name, self.subsystem):
-            if prefix:
-                full = f"{prefix}.{name}"
-                text = self.macros.text(full)
-                if text is None:
-                    text = self.default(full)
-                if text is not None:
-                    return text
+        """The raw text of `name` with the first of `prefixes` that it is found with, or without any.
+
+        With each of them its own default comes before what is said with the next.
+        """
+        for prefix in self.prefixes:
+            full = f"{prefix}.{name}"
+            text = self.macros.text(full)
+            if text is None:
+                text = self.default(full)
+            if text is not None:
+                return text
         text = self.macros.text(name)
         return self.default(name) if text is None else text
 
@@ -85,9 +95,9 @@ class ConfigReader:
     def assign(self, name: str, text: str, source: Source) -> None:
         """`name = text`: references to the old value of the same name are replaced now, all others when it is used."""
         bare = ""
-        for prefix in (self.local_name, self.subsystem):
+        for prefix in self.prefixes:
             # `SCHEDD.X = $(X) more` in the schedd means what X is to the schedd.
-            if prefix and name.lower().startswith(prefix.lower() + "."):
+            if name.lower().startswith(prefix.lower() + "."):
                 bare = name[len(prefix) + 1 :]
                 break
         self.macros.put(name, self.expander.expand_self(text, name, bare), source)

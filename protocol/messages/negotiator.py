@@ -55,13 +55,19 @@ class AnnounceWork(Request[Done], tag="negotiator.announce_work"):
 
 
 class Met(Record):
-    """What a schedd is to this negotiator. `leased`: it is one of several, and asks for a lease when it leads."""
+    """What a schedd is to this negotiator. `leased`: it is one of several, and asks for a lease when it leads.
+
+    `slice` says which slots it hands out, of those that several negotiators divide: of each slice a schedd listens to
+    one at a time. `name` is its address, whatever way has led to it.
+    """
 
     leased: bool
+    slice: str = ""
+    name: str = ""
 
 
 class MeetNegotiator(Request[Met], tag="negotiator.meet"):
-    """A schedd that knows several negotiators is there. It announces work to the one that has its lease."""
+    """A schedd is there. It announces work to one negotiator of each slice."""
 
     schedd: str
 

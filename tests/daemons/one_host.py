@@ -102,12 +102,18 @@ class OneHost:
         for name in ("log", "spool", "execute", "run", "keys"):
             (directory / name).mkdir(parents=True, exist_ok=True)
 
-    async def start(self, name: str, main: DaemonMain | None = None, *, port: int = 9618) -> DaemonStart:
-        """Start a daemon (again); returns when it is ready."""
-        subsystem = name.upper()
-        log = Log(self.directory / "log" / LOG_NAMES[subsystem], level="D_ALL", wall=self.world.wall)
+    async def start(
+        self, name: str, main: DaemonMain | None = None, *, port: int = 9618, local_name: str = ""
+    ) -> DaemonStart:
+        """Start a daemon (again), or one of several with a local name, by which it is known then; returns when it is ready."""
+        kind, name = name, local_name or name
+        log = Log(
+            self.directory / "log" / (f"{local_name}Log" if local_name else LOG_NAMES[kind.upper()]),
+            level="D_ALL",
+            wall=self.world.wall,
+        )
         address = Address.tcp(self.network.name, port, alias=self.network.name) if self.network.duties else ""
-        start = DaemonStart(name, self.source, self.world, log=log, port_address=str(address))
+        start = DaemonStart(kind, self.source, self.world, log=log, port_address=str(address), local_name=local_name)
         self.daemons[name] = start
         self._ended[name] = trio.Event()
         self._scopes[name] = trio.CancelScope()
@@ -119,7 +125,7 @@ class OneHost:
         async def live() -> None:
             try:
                 with self._scopes[name]:
-                    await run.host(start, main or run.load_main(name), ready=say_ready)
+                    await run.host(start, main or run.load_main(kind), ready=say_ready)
             finally:
                 log.close()
             self._ended[name].set()

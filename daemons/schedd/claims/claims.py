@@ -22,7 +22,7 @@ from daemons.schedd.claims.next_job import begin, keep_idle, next_job
 from daemons.schedd.claims.pass_on import pass_on, said
 from daemons.schedd.claims.run_now import coalesce
 from daemons.schedd.claims.startd_link import StartdLink
-from daemons.schedd.core.claim import Claim, Pass
+from daemons.schedd.core.claim import SLICE, Claim, Pass
 from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
 from pool.accounting.accounts import weight_of
@@ -119,7 +119,7 @@ class Claims:
 
     # ---- getting claims
 
-    def take(self, match: OfferedMatch, pool: str = "") -> bool:
+    def take(self, match: OfferedMatch, pool: str = "", slice: str = "") -> bool:
         """Use a match for the job that is next in its autocluster; False when none waits or no more may run."""
         core = self.core
         if self.is_full:
@@ -149,6 +149,7 @@ class Claims:
             rank=rank(match.slot_ad, ad),
             exprs=read_exprs(match.exprs),
             pool=pool,
+            slice=slice,
         )
         self._claims[claim.public] = claim
         core.holdings_in(claim.pool).reserve(claim)
@@ -430,6 +431,7 @@ class Claims:
             rank=rank(slot_ad, core.queue.ad(job)) if job is not None else 0.0,
             exprs=exprs_of(slot_ad),
             pool=slot_ad.eval_str("RemotePool", ""),
+            slice=slot_ad.eval_str(SLICE, ""),
         )
         self._claims[claim.public] = claim
         core.holdings_in(claim.pool).reserve(claim)

@@ -55,7 +55,7 @@ class Flocking:
         def addresses(config: Config) -> list[Address]:
             return [replace(negotiator_at(config, pool.negotiator), pool=ANY)]
 
-        place = Place(self.levels, core.holdings_in(pool.name), addresses, wanted, pool=pool.name, level=number)
+        place = Place(self.levels, core.holdings_in(pool.name), addresses, wants=wanted, pool=pool.name, level=number)
         place.level_changed = self.level_changed
         return place
 

@@ -1,4 +1,7 @@
-"""Tells the negotiator what waits, and takes the slots that it offers, on one connection that the schedd keeps.
+"""Tells negotiators what waits, and takes the slots that they offer, each on a connection that the schedd keeps.
+
+Where several negotiators divide the pool's slots, each is told all that waits and all that is held, and its slice is
+what it offers; of those that would hand out the same slice, one is listened to (`negotiator_lease`).
 
 New work is announced at once, though not sooner than ANNOUNCE_PAUSE_S after the last; that there is less of it, which
 happens with each job that a claim takes, only within ANNOUNCE_LESS_S: too many slots offered in the meantime are handed
@@ -10,8 +13,7 @@ HTCondor's manual: admin-manual/cm-configuration (the negotiation cycle).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final
 
@@ -25,7 +27,7 @@ from daemons.schedd.claims.negotiator_lease import NegotiatorLease
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.holdings import Holdings
 from daemons.schedd.files.transfer_turns import TransferTurns
-from pool.base.errors import PoolError
+from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.jobs.vocabulary.hold_codes import HoldCode
@@ -35,6 +37,7 @@ from pool.jobs.waiting.groups import WaitingGroup
 from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, ResourceRequest, ReturnMatches, SubmitterHolds
 from protocol.messages.offers import (
     AskLease,
+    LeaseAnswer,
     MatchesTaken,
     NegotiatorReads,
     OfferMatches,
@@ -70,11 +73,30 @@ class Place:
     levels: FlockLevels
     holdings: Holdings
     addresses: Callable[[Config], list[Address]]
+    moved: Signal = field(default_factory=Signal)
+    """Fires when `addresses` may say something else."""
+    connected: Callable[[Address, bool], None] = lambda _address, _is_connected: None
     wants: Callable[[WaitingGroup], bool] = lambda _group: True
     pool: str = ""
     """Its name, where jobs flock to it."""
     level: int = 0
     level_changed: Callable[[str], None] = lambda _submitter: None
+
+
+class Slice:
+    """The slots that one negotiator hands out, or one of several: who has the lease, and what it has been told."""
+
+    def __init__(self, name: str, lease: NegotiatorLease) -> None:
+        self.name, self.lease = name, lease
+        self.announced = False
+        self.anew = True
+        self.heard = 0
+        self.given = 0
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a negotiator of it is listened to."""
+        return self.lease.is_given
 
 
 class Negotiation:
@@ -85,22 +107,19 @@ class Negotiation:
         self._place = place
         self._turns = turns
         self._claims = claims
-        self._more = trio.Event()
-        self._changed = trio.Event()
+        self._changed, self._more = Signal(), Signal()
         self._ads: dict[tuple[str, int], ClassAd] = {}
-        self._announced = False
-        self._anew = True
-        self._heard = 0
-        self._given = 0
-        self._lease = NegotiatorLease(core.log, lambda: self.work_changed(True))
-        self._configured = Signal()
-        core.start.on_reconfigure(lambda _config: self._configured.fire())
+        self._slices: dict[str, Slice] = {}
+        self._slice_of: dict[Peer, Slice] = {}
+        self._met: dict[str, Peer] = {}
+        """By the negotiators' own addresses: one that is reached in two ways is met once."""
+        core.start.on_reconfigure(lambda _config: place.moved.fire())
         self.service = Service("schedd", needs.SCHEDD_TO_NEGOTIATOR)
 
     def answers(self) -> list[Answer]:
         """What the negotiator says, on the connection that the schedd makes."""
         return [
-            answer(AskLease, self._lease.ask),
+            answer(AskLease, self.asked),
             answer(OfferMatches, self.offered),
             answer(RejectRequests, self.rejected),
             answer(NegotiatorReads, self.reads),
@@ -108,36 +127,41 @@ class Negotiation:
 
     def work_changed(self, more: bool) -> None:
         """What waits has changed."""
-        self._changed.set()
+        self._changed.fire()
         if more:
-            self._more.set()
+            self._more.fire()
 
     async def run(self) -> None:
-        """Stay connected to the negotiator, or to each of several, and keep the one informed that negotiates."""
-        while True:
-            try:
-                addresses = self._place.addresses(self._core.start.config)
-            except PoolError as error:
-                self._core.log.always(f"No negotiator: {error}")
-                await self._configured.wait()
-                continue
-            async with trio.open_nursery() as nursery:
-                tasks = Tasks(nursery, self._core.log)
+        """Stay connected to the negotiator, or to each of several, and keep those informed that negotiate."""
+        following: dict[Address, trio.CancelScope] = {}
+        async with trio.open_nursery() as nursery:
+            tasks = Tasks(nursery, self._core.log)
+            while True:
+                moved = self._place.moved.next()
+                addresses = self._addresses()
+                for address in following.keys() - set(addresses):
+                    following.pop(address).cancel()
                 for address in addresses:
-                    tasks.keep(self._stay, address, len(addresses) > 1 or bool(self._place.pool))
-                await self._configured.until(partial(self._are_others, addresses))
-                nursery.cancel_scope.cancel()
+                    if address not in following:
+                        following[address] = trio.CancelScope()
+                        tasks.keep(self._follow, address, following[address])
+                await moved.wait()
 
-    def _are_others(self, addresses: list[Address]) -> bool:
-        """Whether the negotiators are others than these, after a reconfiguration."""
+    def _addresses(self) -> list[Address]:
         try:
-            return self._place.addresses(self._core.start.config) != addresses
-        except PoolError:
-            return True
+            return self._place.addresses(self._core.start.config)
+        except PoolError as error:
+            self._core.log.always(f"No negotiator: {error}")
+            return []
 
-    async def _stay(self, address: Address, one_of_several: bool) -> None:
+    async def _follow(self, address: Address, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._stay(address)
+
+    async def _stay(self, address: Address) -> None:
         retry_s, said = RETRY_FIRST_S, ""
         while True:
+            elsewhere: Peer | None = None
             if self._place.pool:  # others are no home: nobody calls there without a reason
                 await self._until_needed()
             try:
@@ -149,12 +173,15 @@ class Negotiation:
                 ) as peer:
                     self._core.log.full("Connected to the negotiator.", address=str(address))
                     retry_s, said = RETRY_FIRST_S, ""
-                    await self._meet(peer, one_of_several)
-                    await self._inform(peer)
+                    elsewhere = await self._meet(peer)
+                    if elsewhere is None:
+                        await self._serve(peer, address)
             except PoolError as error:
                 news = retry_s >= 1.0 and str(error) != said  # a restart of the negotiator is none, and once is enough
                 said = str(error) if news else said
                 self._core.log.say("D_ALWAYS" if news else "D_FULLDEBUG", f"No negotiator{self._there}: {error}")
+            if elsewhere is not None:
+                await elsewhere.closed.wait()
             await trio.sleep(retry_s)
             retry_s = min(RETRY_MAX_S, 2 * retry_s)
 
@@ -165,29 +192,56 @@ class Negotiation:
     async def _until_needed(self) -> None:
         """Until there is something to ask for, or to say."""
         while not self._place.holdings and not self.requests():
-            self._changed = trio.Event()
             await self._changed.wait()
 
-    async def _meet(self, peer: Peer, one_of_several: bool) -> None:
-        """A negotiator that is one of several asks for a lease when it leads; any other is listened to at once."""
-        if not one_of_several or not (await peer.call(MeetNegotiator(schedd=self._core.settings.name))).leased:
-            self._lease.alone(peer)
+    async def _meet(self, peer: Peer) -> Peer | None:
+        """Hear which slice is the negotiator's; the other connection to it, where there is one.
 
-    async def _inform(self, peer: Peer) -> None:
+        A negotiator that is one of several asks for a lease when it leads; any other is listened to at once.
+        """
+        met = await peer.call(MeetNegotiator(schedd=self._core.settings.name))
+        other = self._met.get(met.name) if met.name else None
+        if other is not None and not other.closed.is_set():
+            return other
+        self._met[met.name] = peer
+        slice = self._slices.get(met.slice)
+        if slice is None:
+            lease = NegotiatorLease(self._core.log, lambda: self.work_changed(True))
+            slice = self._slices[met.slice] = Slice(met.slice, lease)
+        self._slice_of[peer] = slice
+        if not met.leased:
+            slice.lease.alone(peer)
+        return None
+
+    async def _serve(self, peer: Peer, address: Address) -> None:
+        """Keep the negotiator informed until the connection ends."""
+        self._place.connected(address, True)
+        try:
+            await self._inform(peer, self._slice_of[peer])
+        finally:
+            slice = self._slice_of.pop(peer)
+            slice.lease.ended(peer)
+            if not self._place.pool and not slice.is_served:
+                self._core.waiting.forget_rejections(slice.name)
+            self._place.holdings.forget(peer)
+            self._place.connected(address, False)
+
+    async def _inform(self, peer: Peer, slice: Slice) -> None:
+        lease = slice.lease
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_with, peer, nursery.cancel_scope)
             while not peer.closed.is_set():
-                if not self._lease.serves(peer):
-                    await first_of(self._lease.changed, peer.closed)
+                if not lease.serves(peer):
+                    await first_of(lease.changed, peer.closed)
                     continue
-                if self._given != self._lease.given:
-                    self._given, self._announced, self._anew, self._heard = self._lease.given, False, True, 0
-                self._more, self._changed = trio.Event(), trio.Event()
+                if slice.given != lease.given:
+                    slice.given, slice.announced, slice.anew, slice.heard = lease.given, False, True, 0
+                more, changed = self._more.next(), self._changed.next()
                 announced_at = trio.current_time()
-                await self._announce(peer)
-                await self._changed.wait()
+                await self._announce(peer, slice)
+                await changed.wait()
                 with trio.move_on_after(ANNOUNCE_LESS_S):
-                    await self._more.wait()
+                    await more.wait()
                 await trio.sleep_until(announced_at + ANNOUNCE_PAUSE_S)
 
     @staticmethod
@@ -195,21 +249,23 @@ class Negotiation:
         await peer.closed.wait()
         scope.cancel()
 
-    async def _announce(self, peer: Peer) -> None:
+    async def _announce(self, peer: Peer, slice: Slice) -> None:
         requests, holdings = self.requests(), self._place.holdings
-        held, given_back = holdings.news(anew=self._anew)
-        if not (requests or self._announced or holdings or given_back):
+        held, given_back = holdings.news(peer, anew=slice.anew)
+        if not (requests or slice.announced or holdings or given_back):
             return
-        self._announced, anew, self._anew = bool(requests), self._anew, False
-        in_use = holdings.by_submitter.items()
+        slice.announced, anew, slice.anew = bool(requests), slice.anew, False
+        served = [one.name for one in self._slices.values() if one.is_served]
+        totals = holdings.of_slice(slice.name, served)
+        in_use = totals.by_submitter.items()
         announcement = AnnounceWork(
             schedd=self._core.settings.name,
             requests=requests,
             in_use={name: SubmitterHolds(slots=one.slots, weight=one.weight) for name, one in in_use},
             held=held,
             given_back=given_back,
-            limits=dict(holdings.limits),
-            heard=self._heard,
+            limits=dict(totals.limits),
+            heard=slice.heard,
         )
         if anew:  # whoever may not announce hears so
             await peer.call(announcement)
@@ -253,19 +309,30 @@ class Negotiation:
         ads[key] = ad
         return ad
 
+    def _slice(self, peer: Peer) -> Slice:
+        """The slice of whoever speaks; UserError before it was met."""
+        if peer not in self._slice_of:
+            raise UserError("this schedd has not met this negotiator yet")
+        return self._slice_of[peer]
+
+    def asked(self, peer: Peer, request: AskLease) -> LeaseAnswer:
+        """A negotiator wants the lease of its slice, or gives it back."""
+        return self._slice(peer).lease.ask(peer, request)
+
     def offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         """Take as many slots as there are jobs for them, and hand the others back."""
-        self._lease.require(peer)
+        slice = self._slice(peer)
+        slice.lease.require(peer)
         core = self._core
         learned = False
-        self._heard = request.number
-        core.log.full("Takes matches.", term=self._lease.term, offered=len(request.matches))
+        slice.heard = request.number
+        core.log.full("Takes matches.", term=slice.lease.term, offered=len(request.matches))
         matches = [replace(one, startd_address=of_pool(one.startd_address, peer.pool)) for one in request.matches]
         for match in matches:
             learned |= core.autoclusters.learn_slot(match.slot_ad)
         taken, unused = 0, []
         for match in matches:
-            if self._claims.take(match, self._place.pool):
+            if self._claims.take(match, self._place.pool, slice.name):
                 taken += 1
             else:
                 unused.append(match.claim_id)
@@ -307,10 +374,11 @@ class Negotiation:
         for name in {rejection.submitter for rejection in message.rejections}:
             if place.levels.unsatisfied(name, place.level, trio.current_time()):
                 place.level_changed(name)
+        slice = self._slice(peer).name
         if place.pool:  # what users are told of is the home pool, and no other puts their jobs on hold
             return
         for rejection in message.rejections:
-            self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now)
+            self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now, slice)
             if rejection.dear:
                 self._core.tasks.start(self._hold_group, rejection)
 

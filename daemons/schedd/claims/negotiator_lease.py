@@ -22,6 +22,8 @@ class NegotiatorLease:
         self._lease = Leased()
         self._peer: Peer | None = None
         self._alone = False
+        self._others: list[Peer] = []
+        """Those that need no lease and come after `_peer`."""
         self.given = 0
         """Grows whenever a negotiator is to hear all that there is to say."""
         self.changed = Signal()
@@ -30,6 +32,11 @@ class NegotiatorLease:
     def term(self) -> int:
         """The term of the negotiator that has the lease; 0 for one that needs none."""
         return 0 if self._alone else self._lease.term
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anybody is listened to now."""
+        return self._peer is not None and not self._peer.closed.is_set() and self.serves(self._peer)
 
     def serves(self, peer: Peer) -> bool:
         """Whether what comes on this connection counts now."""
@@ -42,6 +49,17 @@ class NegotiatorLease:
         if self._peer is None or self._peer.closed.is_set():
             self._peer, self._alone = peer, True
             self._begins()
+        else:
+            self._others.append(peer)
+
+    def ended(self, peer: Peer) -> None:
+        """Nobody speaks on this connection any more; the next one that needs no lease is listened to."""
+        if peer in self._others:
+            self._others.remove(peer)
+        elif peer is self._peer and self._alone:
+            self._peer, self._alone = None, False
+            if self._others:
+                self.alone(self._others.pop(0))
 
     def require(self, peer: Peer) -> None:
         """UserError where somebody without the lease offers something."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 VACATE_DEFAULT_S: Final = 600.0
+SLICE: Final = "NegotiatorSlice"
+"""Where a claim's slice is kept: in the ad of its slot."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Claim:
     """Ids of dynamic slots that have to end before there is room for it."""
     pool: str = ""
     """The pool that its job flocks to, as FLOCK_COLLECTOR_HOSTS names it; "" at home."""
+    slice: str = ""
+    """Of which slice of the pool's slots it is, where several negotiators divide them."""
     wish: RunNowWish | None = None
     """A job that shall have the slot next (condor_now)."""
 
@@ -89,6 +93,8 @@ class Claim:
     def describe(self, slot: ClassAd) -> None:
         """The slot as its startd describes it now; what the negotiator has said with the match is kept with it."""
         said = {**self.exprs, **({"RemotePool": self.pool} if self.pool else {})}
+        if self.slice:
+            said[SLICE] = self.slice
         self.slot = KeptAd(ClassAd(said, parent=slot) if said else slot)
 
     @property

@@ -11,7 +11,7 @@ from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
 from minipool.client import host
 from minipool.client.session import Session
 from pool.base.errors import UserError
-from pool.config.refused import DAEMONS, check
+from pool.config.listed_daemons import listed_daemons
 from pool.config.values import check_values
 from pool.execute import enforcement
 
@@ -74,9 +74,9 @@ def _start(parsed: Parsed, session: Session, directory: str, arguments: Sequence
     """Start the master with what the session's configuration says, when that can be used."""
     for warning in (*session.config.warnings, *session.config.without_effect):
         sys.stderr.write(f"{warning}\n")
-    check(session.config)
+    daemons = listed_daemons(session.config)
     check_values(session.config)  # a wrong value is told here, with its file and line
-    if not {name.upper() for name in session.config.list("DAEMON_LIST")} & {*DAEMONS} - {"MASTER"}:
+    if not daemons:
         raise session.config.error("DAEMON_LIST", "DAEMON_LIST names no daemon that the master is to run")
     if parsed.has("foreground"):
         sys.stdout.flush()

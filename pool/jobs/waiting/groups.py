@@ -121,19 +121,31 @@ class Waiting:
         self._generation = autoclusters.generation
         self._groups: dict[tuple[str, int], dict[Priority, WaitingGroup]] = {}
         self._orders: dict[str, Order] = {}
-        self._rejected: dict[tuple[str, int], tuple[str, float]] = {}
+        self._rejected: dict[tuple[str, int], dict[str, tuple[str, float]]] = {}
+        """By the slice of the pool of which it was said."""
         self._steps: Iterator[None] | None = None
         """What is left of the sorting under way."""
 
-    def reject(self, submitter: str, autocluster: int, reason: str, now: float) -> None:
-        """Remember why jobs of an autocluster got no slot."""
+    def reject(self, submitter: str, autocluster: int, reason: str, now: float, slice: str = "") -> None:
+        """Remember why jobs of an autocluster got no slot of a slice of the pool."""
         if len(self._rejected) >= REJECTIONS_MAX:
             self._rejected.clear()
-        self._rejected[submitter, autocluster] = (reason, now)
+        self._rejected.setdefault((submitter, autocluster), {})[slice] = (reason, now)
+
+    def forget_rejections(self, slice: str) -> None:
+        """Nobody hands out this slice any more."""
+        for reasons in self._rejected.values():
+            reasons.pop(slice, None)
 
     def rejected(self, group: WaitingGroup) -> tuple[str, float] | None:
         """Why the group got no slot, and when that was said."""
-        return self._rejected.get((group.submitter, group.autocluster))
+        said = self._rejected.get((group.submitter, group.autocluster))
+        if not said:
+            return None
+        if len(said) == 1:
+            return next(iter(said.values()))
+        reasons = [f"{name}: {reason}" if name else reason for name, (reason, _) in sorted(said.items())]
+        return "; ".join(reasons), max(at for _, at in said.values())
 
     def add(self, job: Job, submitter: str) -> WaitingGroup:
         """The job wants a slot."""

@@ -148,3 +148,23 @@ async def test_central_managers_that_do_not_hear_each_other_do_not_both_negotiat
         await until(lambda: "Stands by." in pool.log(0))
         await trio.sleep(60)
         assert len(set(pool.served())) == 2
+
+
+async def test_negotiators_of_one_local_name_stand_in_for_each_other(tmp_path: Path, autojump_clock: object) -> None:
+    async with a_pool(tmp_path) as pool:
+        for cm in pool.cms:
+            await cm.start("negotiator", local_name="FAST")
+
+        async def leaders() -> set[str]:
+            return {ad.eval_str("Name", "") for ad in await pool.cms[1].query("Negotiator")}
+
+        with trio.fail_after(120):
+            while await leaders() != {NAMES[0], f"FAST@{NAMES[0]}"}:
+                await trio.sleep(0.5)
+        await pool.cms[0].kill("FAST")
+        with trio.fail_after(120):
+            while await leaders() != {NAMES[0], f"FAST@{NAMES[1]}"}:
+                await trio.sleep(0.5)
+        await trio.sleep(100)
+        fast = (pool.cms[1].directory / "log" / "FASTLog").read_text()
+        assert (len(re.findall(r"Leads\.", fast)), re.findall(r"Leads\.", pool.log(1))) == (1, [])

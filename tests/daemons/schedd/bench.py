@@ -29,7 +29,7 @@ from pool.jobs.userlog.reader import EventReader
 from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.common import StopHow
-from protocol.messages.negotiator import AnnounceWork, ReturnMatches
+from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, Met, ReturnMatches
 from protocol.messages.offers import ClaimChange, ClaimChanged, OfferedMatch, OfferMatches
 from protocol.messages.schedd import Action, ActOnJobs, Outcome, QueryHistory, QueryJobs, Selection
 from protocol.messages.shadow import JobEnded, JobExecuting, StarterReady
@@ -313,6 +313,7 @@ class Bench:
         service = Service("negotiator", needs.NEGOTIATOR)
         service.offer(
             [
+                answer(MeetNegotiator, lambda peer, request: Met(leased=False)),
                 answer(AnnounceWork, self._announce),
                 answer(ReturnMatches, lambda peer, message: self.returned.extend(message.claim_ids)),
             ]

@@ -40,6 +40,10 @@ def test_subsystem_and_local_name_win(tmp_path: Path) -> None:
     assert a_config(tmp_path, text, subsystem="SCHEDD").int("X") == 2
     assert a_config(tmp_path, text, subsystem="SCHEDD", local_name="LOCAL").int("X") == 3
     assert a_config(tmp_path, text, subsystem="SCHEDD").found_as("X") == "SCHEDD.X"
+    both = f"{text}SCHEDD.LOCAL.X = 4\n"
+    assert a_config(tmp_path, both, subsystem="SCHEDD", local_name="LOCAL").int("X") == 4
+    assert a_config(tmp_path, both, subsystem="SCHEDD").int("X") == 2
+    assert a_config(tmp_path, both, subsystem="TOOL", local_name="LOCAL").int("X") == 3
 
 
 def test_multi_line_values(tmp_path: Path) -> None:
