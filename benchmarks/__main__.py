@@ -16,6 +16,7 @@ SUITES = (
     "classad",
     "cold_job",
     "collector",
+    "dag",
     "floods",
     "launch",
     "messages",

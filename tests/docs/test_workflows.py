@@ -30,6 +30,8 @@ def test_every_command_that_looks_at_a_graph_prints_what_the_page_shows(tmp_path
             assert done.stdout + done.stderr == expected, command
             given += 1
     assert given >= 5
+    # The picture that the page shows is the one that its command drew.
+    assert (tmp_path / "diamond.svg").read_text() == (pages.PAGES / "pictures" / "diamond.svg").read_text()
 
 
 def test_the_page_has_every_command() -> None:
