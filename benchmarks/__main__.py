@@ -24,6 +24,7 @@ SUITES = (
     "queue",
     "rpc",
     "running",
+    "scale",
     "startd",
     "tools",
     "transfer",

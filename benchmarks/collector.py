@@ -33,7 +33,7 @@ WAIT_S: Final = 60.0
 def figures() -> Iterator[Figure]:
     """The suite."""
     with bench({"NUM_CPUS": "1", "START": "False"}) as pool:
-        collector = _process(pool, "collector")
+        collector = daemon(pool, "collector")
         before = collector.memory_info().rss
         with connected(pool) as peer:
             model = pool.until(lambda: a_slot_of_the_pool(peer), "the pool's own slot")
@@ -52,10 +52,18 @@ def figures() -> Iterator[Figure]:
         yield from _tool(pool, collector)
 
 
-def _process(pool: Bench, name: str) -> psutil.Process:
+def daemon(pool: Bench, name: str) -> psutil.Process:
+    """The process of a daemon that the pool has once."""
     listening = str(pool.run_dir / f"{name}.sock")
-    (found,) = (one for one in tree(pool.root) if listening in {link.laddr for link in one.net_connections("unix")})
+    (found,) = (one for one in tree(pool.root) if listening in _sockets(one))
     return found
+
+
+def _sockets(process: psutil.Process) -> set[object]:
+    try:
+        return {link.laddr for link in process.net_connections("unix")}
+    except psutil.Error:  # it has ended meanwhile
+        return set()
 
 
 def connected(pool: Bench) -> BlockingPeer:

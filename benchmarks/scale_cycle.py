@@ -70,19 +70,19 @@ def cycle(model: ClassAd, slots: int) -> Iterator[Figure]:
     """What one cycle takes, and the next one, where nothing has changed."""
     known, waiting, evaluate = offers(model, slots), requests(), ColumnEvaluator()
     standings = {one.submitter: Standing() for one in waiting}
-    for name, aim in (("first", "< 10"), ("again, of slots that nobody got", "")):
+    for name, aim in (("cycle, all suit", "< 10"), ("cycle with the columns of the one before", "")):
         began = process_time()
         snapshot = Snapshot(known.current(), waiting, standings, CycleSettings(), 0.0, (), known.weight())
         taken = process_time() - began
         plan = negotiate(snapshot, evaluate)
         took = process_time() - began
         how = f"{len(waiting)} autoclusters, {sum(one.count for one in waiting)} jobs, {len(plan.matches)} matches"
-        yield Figure(f"cycle of {slots} slots, {name}", took, "s of CPU", f"{how}, its snapshot {taken:.3f} s", aim)
+        yield Figure(f"{name}, {slots} slots", took, "s of CPU", f"{how}, its snapshot {taken:.3f} s", aim)
     held = Snapshot([], waiting, standings, CycleSettings(), 0.0, (), known.weight())
     began = process_time()
     negotiate(held, evaluate)
     yield Figure(
-        f"cycle of {slots} slots, all in use", process_time() - began, "s of CPU", f"{len(waiting)} autoclusters"
+        f"cycle, all in use, {slots} slots", process_time() - began, "s of CPU", f"{len(waiting)} autoclusters"
     )
     yield from pairs(snapshot, evaluate)
 
@@ -100,4 +100,6 @@ def pairs(snapshot: Snapshot, evaluate: ColumnEvaluator) -> Iterator[Figure]:
         for asker in some:
             way(asker, few, order)
         took = process_time() - began
-        yield Figure(f"a pair of {len(slots)} slots, {name}", took / len(some) / len(few) * 1e6, "us", "", aim)
+        yield Figure(
+            f"autocluster and slot {name}, {len(slots)} slots", took / len(some) / len(few) * 1e6, "us", "", aim
+        )

@@ -21,7 +21,8 @@ from pool.classad.values.kept import Kept
 
 _INTEGERS_MAX: Final = 10_000
 _WIDER_MAX: Final = 8
-_EXACT: Final = frozenset({str, int, bool, float})
+_PLAIN: Final = frozenset({str, int, bool, float})
+ELSEWHERE: Final = object()
 
 
 class _Form:
@@ -81,40 +82,83 @@ class KeptAd:
     first of these names.
     """
 
-    __slots__ = ("form", "size", "values")
+    __slots__ = ("_others", "_places", "form", "plain", "size")
 
     form: _Form
-    values: tuple[Any, ...]
+    plain: tuple[Any, ...]
+    """The values; ELSEWHERE stands for one that is no text, number or truth value."""
     size: int
     """The bytes that `pool.ads.limits` counts."""
+    _places: tuple[int, ...]
+    _others: tuple[Any, ...]
 
     def __init__(self, ad: ClassAd, said: Mapping[str, Any] | None = None, *, like: KeptAd | None = None) -> None:
         attrs = ad.attrs if ad.parent is None else ad.flat().attrs
         form, values = _form_of(attrs), [*attrs.values()]
         if said:
-            form, values, _ = _with(form, values, said)
+            form, values = _with(form, values, said)
         model = like if like is not None and like.form is form else form.model
-        if model is None:
-            self._set(form, tuple([_shared(value) for value in values]), form.size + sum(map(value_size, values)))
-            if self.size <= form.cost:
-                form.model = self
+        if model is not None:
+            had = model.values
+            self._change(model, had, {at: values[at] for at in _differing(had, values)})
             return
-        kept, size = [*model.values], model.size
-        for at in _differing(kept, values):
-            size += value_size(values[at]) - value_size(kept[at])
-            kept[at] = _shared(values[at])
-        self._set(form, tuple(kept), size)
+        self.form, self.size = form, form.size + sum(map(value_size, values))
+        self._split([_shared(value) for value in values])
+        if self.size <= form.cost:
+            form.model = self
 
-    def _set(self, form: _Form, values: tuple[Any, ...], size: int) -> None:
-        self.form, self.values, self.size = form, values, size
+    def _change(self, model: KeptAd, had: list[Any], changed: Mapping[int, Any]) -> None:
+        """Become the other ad, which had these values, but for those that are changed, by their places."""
+        if not self._change_plain(model, changed):
+            self.form = model.form
+            self.size = model.size + sum(value_size(value) - value_size(had[at]) for at, value in changed.items())
+            for at, value in changed.items():
+                had[at] = _shared(value)
+            self._split(had)
+            if self._places == model._places:
+                self._places = model._places
+
+    def _change_plain(self, model: KeptAd, changed: Mapping[int, Any]) -> bool:
+        """The same where nothing but plain values is concerned; else false."""
+        plain, size = [*model.plain], model.size
+        for at, value in changed.items():
+            had = plain[at]
+            if type(value) not in _PLAIN or had is ELSEWHERE:
+                return False
+            if type(value) is str or type(had) is str:
+                size += value_size(value) - value_size(had)
+            plain[at] = _shared(value)
+        self.form, self.size, self.plain = model.form, size, tuple(plain)
+        self._places, self._others = model._places, model._others
+        return True
+
+    def _split(self, values: list[Any]) -> None:
+        # A row of nothing but plain values is one that Python's garbage collector passes by: it would look at every
+        # value of a hundred thousand rows again and again.
+        self._places = tuple([at for at, value in enumerate(values) if type(value) not in _PLAIN])
+        self._others = tuple([values[at] for at in self._places])
+        for at in self._places:
+            values[at] = ELSEWHERE
+        self.plain = tuple(values)
+
+    @property
+    def values(self) -> list[Any]:
+        """The stored values, in the order of the form's keys."""
+        values = [*self.plain]
+        for at, value in zip(self._places, self._others, strict=True):
+            values[at] = value
+        return values
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.plain)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The stored value of a lower-case name, or `default`."""
         at = self.form.at.get(key)
-        return default if at is None else self.values[at]
+        if at is None:
+            return default
+        value = self.plain[at]
+        return self._others[self._places.index(at)] if value is ELSEWHERE else value
 
     def ad(self) -> ClassAd:
         """The ad; whoever has it may change it."""
@@ -126,15 +170,13 @@ class KeptAd:
 
     def having(self, said: Mapping[str, Any]) -> KeptAd:
         """The ad with these values, which are stored ones."""
-        form, values, places = _with(self.form, [*self.values], said)
-        if form is not self.form:
+        known, after = self.form.at, object.__new__(KeptAd)
+        changed = {known.get(name.lower(), -1): value for name, value in said.items()}
+        if -1 in changed:
+            form, values = _with(self.form, self.values, said)
             return KeptAd(ClassAd(attrs=form.table(values)))
-        size, had = self.size, self.values
-        for at in places:
-            size += value_size(values[at]) - value_size(had[at])
-            values[at] = _shared(values[at])
-        after = object.__new__(KeptAd)
-        after._set(form, tuple(values), size)
+        if not after._change_plain(self, changed):
+            after._change(self, self.values, changed)
         return after
 
     def changed_by(self, change: Delta) -> KeptAd:
@@ -169,11 +211,9 @@ class _Row(Attrs):
         self._kept = kept
 
     def __missing__(self, key: str) -> Any:
-        kept = self._kept
-        at = kept.form.at.get(key)
-        if at is None:
-            return MISSING
-        value = self[key] = kept.values[at]
+        value = self._kept.get(key, MISSING)
+        if value is not MISSING:
+            self[key] = value
         return value
 
     def lookup(self, key: str) -> Any:
@@ -186,7 +226,7 @@ class _Row(Attrs):
         return iter(self._kept.form.keys)
 
     def __len__(self) -> int:
-        return len(self._kept.values)
+        return len(self._kept)
 
     def get(self, key: str, default: Any = None) -> Any:
         value = self[key]
@@ -215,8 +255,21 @@ class _Row(Attrs):
         return kept.form.table(kept.values)
 
 
-def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_Form, list[Any], list[int]]:
-    """Values with those that are `said` in their places, which those are, and the form that has them all."""
+def columns(ads: Sequence[KeptAd], keys: Sequence[str]) -> list[list[Any]]:
+    """What the ads have of attributes, by their lower-case names; None where one has nothing."""
+    forms = {kept.form for kept in ads}
+    if len(forms) > 1:
+        return [[kept.get(key) for kept in ads] for key in keys]
+    at, rows = next(iter(forms)).at, [kept.plain for kept in ads]
+    found = [[row[at[key]] for row in rows] if key in at else [None] * len(rows) for key in keys]
+    return [
+        [kept.get(key) for kept in ads] if ELSEWHERE in column else column
+        for key, column in zip(keys, found, strict=True)
+    ]
+
+
+def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_Form, list[Any]]:
+    """Values with those that are `said` in their places, and the form that has them all."""
     known = form.at
     places = [known.get(name.lower(), -1) for name in said]
     if -1 in places:
@@ -224,7 +277,7 @@ def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_For
         values += [MISSING] * (len(form.keys) - len(values))
     for at, value in zip(places, said.values(), strict=True):
         values[at] = value
-    return form, values, places
+    return form, values
 
 
 def _differing(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
@@ -234,7 +287,7 @@ def _differing(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
         for at, (a, b) in enumerate(zip(old, new, strict=True))
         # What is equal is the same, but for numbers of other kinds, in lists too, and 0.0 beside -0.0.
         if a is not b
-        and (a != b or type(a) is not type(b) or ((type(a) not in _EXACT or a == 0) and a != [] and not _is_same(a, b)))
+        and (a != b or type(a) is not type(b) or ((type(a) not in _PLAIN or a == 0) and a != [] and not _is_same(a, b)))
     ]
 
 

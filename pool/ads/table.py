@@ -247,8 +247,8 @@ class AdStore:
         return stored
 
     def _judge(self, kept: KeptAd, what: str, place: Place) -> None:
-        if len(kept.values) > self.limits.attributes or kept.size > self.limits.size:
-            self.limits.judge(len(kept.values), kept.size, f"the {what} {place.ad_type} {place.name:.80}")
+        if len(kept) > self.limits.attributes or kept.size > self.limits.size:
+            self.limits.judge(len(kept), kept.size, f"the {what} {place.ad_type} {place.name:.80}")
 
     def _charge_for(self, sender: str, before: StoredAd | None, size: int) -> None:
         """Let the sender pay for an ad in the place of that one; UserError where it has no more room."""

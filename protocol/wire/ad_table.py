@@ -99,19 +99,15 @@ def pack_chosen(ads: Sequence[ClassAd], only: Sequence[str]) -> bytes:
 
 def pack_kept(ads: Sequence[KeptAd], only: Sequence[str]) -> bytes:
     """The same of ads that are kept."""
+    from pool.ads.kept import columns  # tools unpack tables, and keep no ads
+
     keys: dict[str, str] = {}
     forms = {kept.form for kept in ads}
     for form in forms:
         for key in dict.fromkeys(name.lower() for name in only):
             if key in form.at and keys.setdefault(key, name := form.name(key)) != name:
                 return pack_chosen([kept.ad() for kept in ads], only)
-    if len(forms) == 1:
-        (form,) = forms
-        rows = [kept.values for kept in ads]
-        columns = [[row[at] for row in rows] for at in [form.at[key] for key in keys]]
-    else:
-        columns = [[kept.get(key) for kept in ads] for key in keys]
-    return pack_table([*keys.values()], columns, len(ads))
+    return pack_table([*keys.values()], columns(ads, [*keys]), len(ads))
 
 
 def pack_table(
