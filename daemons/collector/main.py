@@ -20,6 +20,7 @@ import trio
 
 from daemons.base.pace import Pace
 from daemons.base.sync import Signal, first_of
+from daemons.collector.forwarding import Forwarding, view_addresses
 from daemons.collector.persistent import PersistentAds, is_offline
 from daemons.collector.watches import Watches
 from daemons.daemon_core.run import DaemonStart
@@ -73,6 +74,8 @@ class Collector:
         self._updates = 0
         self._queries = 0
         self._expiry_moved = Signal()
+        views = view_addresses(start.config)
+        self._forwarding = Forwarding(start, self._table, views) if views else None
         self.reconfigured()
         self._load()
 
@@ -82,6 +85,8 @@ class Collector:
         self._table.limits = limits = daemon_limits(self._start.config)
         requirements = self._start.config.expr("ABSENT_REQUIREMENTS")
         self._absent.configure(requirements, self._start.config.seconds("ABSENT_EXPIRE_ADS_AFTER"), limits)
+        if self._forwarding is not None:
+            self._forwarding.reconfigured()
 
     def _load(self) -> None:
         """Have the ads again that outlast a collector."""
@@ -290,9 +295,12 @@ class Collector:
             # The wall clock may be set: never a wait of no time at all, which would be a loop.
             await first_of(moved, timeout_s=math.inf if due is None else max(0.01, due - wall()))
 
-    async def persist(self) -> None:
-        """Keep on disk what has to be there."""
-        await self._persistent.run()
+    def run(self, tasks: Tasks) -> None:
+        """Start what goes on beside the requests."""
+        tasks.keep(self.expire)
+        tasks.keep(self._persistent.run)
+        if self._forwarding is not None:
+            tasks.keep(self._forwarding.run)
 
     def ad(self) -> ClassAd:
         """The collector's own ad."""
@@ -325,8 +333,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     async with trio.open_nursery() as nursery:
         await nursery.start(start.serve)
         tasks = Tasks(nursery, start.log)
-        tasks.keep(collector.expire)
-        tasks.keep(collector.persist)
+        collector.run(tasks)
         tasks.keep(start.adverts.run)
         task_status.started()
         await start.stopping()

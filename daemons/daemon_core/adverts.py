@@ -69,8 +69,10 @@ class _Target:
 class Adverts:
     """The ads that a daemon wants to be known, and the tasks that make them so."""
 
-    def __init__(self, start: DaemonStart, addresses: Sequence[Address] = ()) -> None:
+    def __init__(self, start: DaemonStart, addresses: Sequence[Address] = (), *, of_others: bool = False) -> None:
         self._start = start
+        self._of_others = of_others
+        """They are not this daemon's: its own is not among them, and its end is not theirs."""
         self._addresses = addresses
         """Collectors of other pools; the own pool's where there are none."""
         self._ads: dict[Key, AdUpdate] = {}
@@ -122,11 +124,15 @@ class Adverts:
                     tasks.keep(self._keep, target)
                 tasks.keep(self._repeat)
                 await ending.wait()
-                with trio.move_on_after(GOODBYE_S):
-                    async with trio.open_nursery() as goodbyes:
-                        for target in self._targets:
-                            Tasks(goodbyes, self._start.log).once(self._take_back, target)
+                if not self._of_others:
+                    await self._say_goodbye()
                 nursery.cancel_scope.cancel()
+
+    async def _say_goodbye(self) -> None:
+        with trio.move_on_after(GOODBYE_S):
+            async with trio.open_nursery() as goodbyes:
+                for target in self._targets:
+                    Tasks(goodbyes, self._start.log).once(self._take_back, target)
 
     # ---- inside
 
@@ -148,7 +154,8 @@ class Adverts:
         while True:
             interval_s = self._start.config.seconds(OWN_INTERVAL.get(self._start.subsystem, "UPDATE_INTERVAL"))
             await trio.sleep(interval_s)
-            self.refresh()
+            if not self._of_others:
+                self.refresh()
             self._renew(trio.current_time() - interval_s / 2)
 
     async def _keep(self, target: _Target) -> None:

@@ -112,10 +112,10 @@ PRIVATE_ADS: Final = _from_negotiator
 """What it takes to be shown the private halves of ads, which hold claim ids."""
 
 ADS: Final[Needs] = {
-    "Machine": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),
-    "StartD": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),
-    "Scheduler": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
-    "Submitter": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT})),
+    "Machine": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE, CENTRAL})),
+    "StartD": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE, CENTRAL})),
+    "Scheduler": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT, CENTRAL})),
+    "Submitter": Need(_L.ADVERTISE_SCHEDD, frozenset({SUBMIT, CENTRAL})),
     "DaemonMaster": Need(_L.ADVERTISE_MASTER),
     "Negotiator": _from_negotiator,
     "Accounting": _from_negotiator,
@@ -123,7 +123,7 @@ ADS: Final[Needs] = {
     "Collector": Need(_L.DAEMON, frozenset({CENTRAL})),
     "Defrag": Need(_L.DAEMON, frozenset({CENTRAL})),
 }
-"""What it takes to publish an ad, or to take it back, by its type."""
+"""What it takes to publish an ad, or to take it back, by its type; collectors forward others' (CONDOR_VIEW_HOST)."""
 
 OTHER_ADS: Final = Need(_L.DAEMON)
 """The same for every other type."""
