@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import IO, Final
 
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
-from pool.dag.course.course import Counts
-from pool.dag.course.states import DagStatus
+from pool.dag.course.states import Counts, DagStatus
 
 _RULE: Final = "*" * 54
 _HEAD: Final = (

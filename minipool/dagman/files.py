@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
-from pool.dag.course.course import Course
+from pool.dag.course.course import Course, S
 from pool.dag.course.happenings import Note
+from pool.dag.course.states import DagStatus
+from pool.dag.files.dot import dot_text
 from pool.dag.files.metrics import RunFacts, metrics_text
+from pool.dag.files.node_status import GraphNow, NodeNow, node_status_text
 from pool.dag.files.rescue import rescue_name, rescue_text, save_text
 
 if TYPE_CHECKING:
     from minipool.dagman.own_job import OwnJob
 
-RESCUES: range = range(999, 0, -1)
+DOT_S: Final = 1.0
+"""How long a picture is shown at least before it is drawn anew."""
+END_NOTES: Final = {DagStatus.RM: "removed", DagStatus.ABORT: "aborted", DagStatus.CYCLE: "cycle"}
 
 
 class Files:
@@ -26,6 +33,7 @@ class Files:
         self.started_at = time.time()
         self.rescue_number = 0
         self._rescue = ""
+        self._status_at = self._dot_at = 0.0
 
     def last_rescue(self) -> int:
         """The number of the newest rescue file; 0: there is none."""
@@ -79,15 +87,74 @@ class Files:
         with open(course.dag.jobstate_log, "a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"{int(time.time())} {line}\n")
 
-    def changed(self, course: Course) -> None:
-        """Nodes are elsewhere than before."""
+    def changed(self, course: Course, note: str = "") -> None:
+        """Nodes are elsewhere than before. `note`: what becomes of the graph, which ends."""
+        asked = course.dag.status_file
+        now = time.time()
+        if asked is not None and (note or now - self._status_at >= asked.min_interval_s):
+            self._status_at = now
+            graph, nodes = graph_now(course, note), nodes_now(course)
+            self._write(asked.path, node_status_text(graph, nodes, int(now), asked.min_interval_s))
+        if course.dag.dot is not None and course.dag.dot.update and course.begun and now - self._dot_at >= DOT_S:
+            self.draw(course)
+
+    def draw(self, course: Course) -> str:
+        """Write the DOT file; its name."""
+        asked = course.dag.dot
+        assert asked is not None
+        self._dot_at = time.time()
+        include = None
+        if asked.include:
+            with open(asked.include, encoding="utf-8", errors="surrogateescape") as file:
+                include = file.read()
+        path = (
+            asked.path
+            if asked.overwrite
+            else next(name for name in (f"{asked.path}.{number}" for number in count()) if not os.path.exists(name))
+        )
+        self._write(path, dot_text(course.dag, course.states, int(self._dot_at), include))
+        return path
+
+    def last_sequence(self, path: str) -> int:
+        """The number of the last attempt in a JOBSTATE_LOG that goes on."""
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                last = [line.rpartition(" ")[2].strip() for line in file if " INTERNAL " not in line]
+        except FileNotFoundError:
+            return 0
+        return max((int(word) for word in last if word.isdigit()), default=0)
 
     def finish(self, course: Course, code: int, own: OwnJob) -> None:
         """The last of all files."""
         self.internal(course, f"DAGMAN_FINISHED {code}")
+        if course.dag.status_file is not None:
+            self.changed(course, END_NOTES.get(course.status, "failed") if code else "success")
         dag_id = "" if own.id is None else str(own.id.cluster)
         run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
         self._write(self.metrics, metrics_text(course, run))
+
+
+def graph_now(course: Course, note: str) -> GraphNow:
+    """The graph as its status file shows it."""
+    one = course.counts()
+    coming = course.final is not None and not course.over and bool(note)
+    return GraphNow(
+        (course.dag.file,), one.total, one.done, one.pre, one.queued, one.post, one.ready, one.unready, one.futile,
+        one.failed, one.held, one.idle, note, coming,
+    )  # fmt: skip
+
+
+def nodes_now(course: Course) -> Iterator[NodeNow]:
+    """Its nodes as that file shows them."""
+    for node, this in enumerate(course.dag.nodes):
+        state, one = course.states[node], course.attempts.get(node)
+        if this.kind == "SERVICE":
+            continue
+        note = one.error if one is not None and state == S.ERROR else ""
+        if one is not None and state == S.SUBMITTED:
+            note = "idle" if len(one.idle) >= one.left else "not_idle"
+        queued, held = (0, 0) if one is None else (one.left, len(one.held))
+        yield NodeNow(this.name, state, note, course.retries.get(node, 0), queued, held)
 
 
 def save_path(primary: str, name: str) -> str:

@@ -30,6 +30,7 @@ from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.dag.course.course import Course
+from pool.dag.course.scripts import unknown_macros
 from pool.dag.course.states import ExitCode
 from pool.dag.language.reader import Options as Reading
 from pool.dag.language.reader import read
@@ -88,21 +89,17 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     config, id = session.config, own_id()
     own = OwnJob(schedd, id, ClassAd() if id is None else await schedd.job(id) or ClassAd())
     if id is None:
-        out.say(
-            "No HTCondor ID available for DAGMan (running on command line?); DAG status will not be reported to ClassAd"
-        )
+        out.say("No HTCondor ID available for DAGMan (running on command line?)")
     dag_id = -1 if id is None else id.cluster
     names = {"CLUSTER": str(dag_id), "OWNER": session.user(), "NODE_NAME": own.ad.eval_str("DAGNodeName") or "undef"}
     where = paths(options, config, names)
-    files = Files(
-        options.primary, where.metrics, several=len(options.dags) > 1,
-        rescue_max=config.int("DAGMAN_MAX_RESCUE_NUM"), reset_retries=config.bool("DAGMAN_RESET_RETRIES_UPON_RESCUE"),
-    )  # fmt: skip
+    files = _files(options, config, where.metrics)
     settings = course_settings(options, config, dag_id)
     # A limit that a user has edited holds for the next run of the same job, too.
     settings = settings._replace(limits=own.limits(settings.limits))
     _say_settings(out, own, options, where.nodes_log, settings.limits)
     dag = _read(options, config, files, out)
+    _warn(options, dag, out)
     out.say(f"Dag contains {len(dag.nodes)} total nodes", level=3)
     if dag.rejected is not None:
         out.say(f"Exiting because of REJECT specification in {dag.rejected}.")
@@ -116,12 +113,35 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     await own.introduce(options.primary, settings.limits)
     around = _around(options, config, own, where.nodes_log, dag_id)
     manager = Manager(session, options, course, where, around, own, files, out)
+    if dag.jobstate_log and (files.rescue_number or lock.was_there):
+        course.sequence = files.last_sequence(dag.jobstate_log)
     files.internal(course, f"DAGMAN_STARTED {id or '-1.-1'}")
-    code = await manager.run(recovery=lock.was_there or options.do_recovery)
+    _draw(options, files, course, out)
+    if options.only_dot or options.setup_only:
+        code = int(ExitCode.OKAY)
+    else:
+        code = await manager.run(recovery=lock.was_there or options.do_recovery)
     # What is to run again shall find the lock, and with it that there is something to recover.
     if code != ExitCode.RESTART:
         lock.remove()
     return code
+
+
+def _files(options: Options, config: Config, metrics: str) -> Files:
+    return Files(
+        options.primary,
+        metrics,
+        several=len(options.dags) > 1,
+        rescue_max=config.int("DAGMAN_MAX_RESCUE_NUM"),
+        reset_retries=config.bool("DAGMAN_RESET_RETRIES_UPON_RESCUE"),
+    )
+
+
+def _draw(options: Options, files: Files, course: Course, out: DagmanOut) -> None:
+    if options.only_dot and course.dag.dot is None:
+        out.say("Unable to write .dot file, no DOT filename specified")
+    if course.dag.dot is not None:
+        out.say(f"Writing .dot file: {files.draw(course)}")
 
 
 def _say_settings(out: DagmanOut, own: OwnJob, options: Options, log: str, limits: Sequence[int]) -> None:
@@ -183,6 +203,19 @@ def _rescue(options: Options, config: Config, files: Files, out: DagmanOut) -> s
 def _text(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def _warn(options: Options, dag: Dag, out: DagmanOut) -> None:
+    """What is odd, but no mistake."""
+    if options.submit_method == 0:
+        out.say("Warning: -SubmitMethod 0 has no effect: nodes are submitted by condor_dagman itself")
+    if options.csd_version and options.csd_version != CONDOR_VERSION and not options.allow_version_mismatch:
+        out.say(f"Note: {options.csd_version} has written the submit file of this DAG; this is {CONDOR_VERSION}")
+    for node in dag.nodes:
+        for script in (node.pre, node.post, node.hold):
+            for word in unknown_macros(script) if script is not None else ():
+                kind = script.kind if script is not None else ""
+                out.say(f"Warning: unrecognized macro {word} in node {node.name} {kind} script arguments")
 
 
 def _take(lock: Lock, dag_id: int, out: DagmanOut, path: str) -> int | None:

@@ -33,8 +33,8 @@ from pool.base.ids import JobId
 from pool.classad import ClassAd, quote
 from pool.config import Config
 from pool.dag.course import happenings as it
-from pool.dag.course.course import Counts, Course, S
-from pool.dag.course.states import ExitCode
+from pool.dag.course.course import Course, S
+from pool.dag.course.states import Counts, ExitCode
 from pool.dag.course.step import step
 from pool.dag.model import ScriptKind
 from pool.jobs.vocabulary.states import JobStatus

@@ -95,11 +95,8 @@ class Submitter:
     async def _one(self, asked: it.Submit, sent: trio.Event) -> None:
         manager = self._manager
         node = manager.course.node(asked.node)
-        # No job at all: the log alone has that it was there, for a recovery.
-        if node.noop:
-            manager.nodes_log.noop(node.name)
-            manager.happened(it.Submitted(asked.node, 0, 1))
-            manager.happened(it.JobEnded(asked.node, 0, 0, 0))
+        if manager.options.dry_run or node.noop:
+            self._pretend(asked.node, node)
             return
         directory = os.path.join(manager.directory, node.directory)
         submit = node.submit
@@ -129,6 +126,16 @@ class Submitter:
         for warning in plan.warnings:
             manager.say(f"Warning: node {node.name}: {warning}")
         self._found(asked.node, queued.cluster, queued.jobs, plan.late)
+
+    def _pretend(self, number: int, node: Node) -> None:
+        """The node has no job, and is done at once."""
+        manager = self._manager
+        if manager.options.dry_run:
+            manager.say(f"Processing node: {node.name}")
+        else:
+            manager.nodes_log.noop(node.name)  # alone says to a recovery that it was there
+        manager.happened(it.Submitted(number, 0, 1))
+        manager.happened(it.JobEnded(number, 0, 0, 0))
 
     def _found(self, node: int, cluster: int, jobs: int, is_factory: bool) -> None:
         self.last_cluster[node] = cluster

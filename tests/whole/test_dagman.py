@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ import pytest
 from tests.whole.real_pool import RealPool, real_pool
 
 NODE = """executable = /bin/sh
-arguments = "-c 'echo $(JOB) >> order; test ! -e fails.$(JOB) || { rm fails.$(JOB); exit 3; }'"
+arguments = "-c 'echo $(JOB) >> order; test ! -e fails.$(JOB) || { rm fails.$(JOB); exit 3; }; exec sleep $(s:0)'"
 transfer_executable = false
 should_transfer_files = NO
 log = $(JOB).log
@@ -46,6 +50,7 @@ def dagman(pool: RealPool, home: Path, dag: str) -> int:
         'arguments = "-p 0 -f -l . -Lockfile x.dag.lock -AutoRescue 1 -Dag x.dag"\n'
         f'environment = "_CONDOR_DAGMAN_LOG=x.dag.dagman.out POOL_DIR={pool.directory}"\n'
         "remove_kill_sig = SIGUSR1\nlog = dagman.log\n"
+        'My.OtherJobRemoveRequirements = "DAGManJobId =?= $(cluster)"\n'
         "on_exit_remove = ExitSignal =?= 11 || (ExitCode =!= undefined && ExitCode >= 0 && ExitCode <= 2)\nqueue\n",
         cwd=home,
     )
@@ -68,3 +73,42 @@ def test_a_diamond_runs_in_order_with_a_retry_and_its_ad_says_how_it_went(pool: 
     log = (home / "x.dag.nodes.log").read_text()
     assert log.count(f'[ DAGNodeName = "C"; JobBatchName = "x.dag+{cluster}" ]') == 2
     assert not (home / "x.dag.lock").exists()
+
+
+def mine(pool: RealPool, cluster: int) -> list[int]:
+    """The jobs of the graph's nodes that are in the queue, by state."""
+    ads = pool.jobs("-constraint", f"DAGManJobId == {cluster}")
+    return [ad.eval_int("JobStatus", 0) for ad in ads]
+
+
+def test_a_dagman_that_is_killed_goes_on_and_runs_no_node_twice(pool: RealPool, home: Path) -> None:
+    names = [f"N{number}" for number in range(5)]
+    text = "".join(f"JOB {name} n.sub\n" for name in names)
+    text += "".join(f"PARENT {one} CHILD {other}\n" for one, other in itertools.pairwise(names))
+    cluster = dagman(pool, home, text)
+    pool.until((home / "order").exists, "the first node")
+    (pid,) = re.findall(r"\*\* PID = (\d+) ", (home / "x.dag.dagman.out").read_text())
+    with suppress(ProcessLookupError):  # it may be over already: then nothing is to be recovered
+        os.kill(int(pid), signal.SIGKILL)
+    (ad,) = pool.until_done(cluster)
+    assert (order(home), ad.eval_int("ExitCode"), ad.eval_int("DAG_NodesDone")) == (names, 0, 5)
+
+
+def test_a_removed_graph_takes_its_jobs_along_and_leaves_a_rescue_file(pool: RealPool, home: Path) -> None:
+    cluster = dagman(pool, home, 'JOB A n.sub\nVARS A s="600"\nJOB B n.sub\nPARENT A CHILD B\n')
+    pool.until(lambda: mine(pool, cluster) == [2], "the node's job")
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
+    pool.until(lambda: mine(pool, cluster) == [], "the end of the node's job")
+    assert "# Nodes premarked DONE: 0\n" in (home / "x.dag.rescue001").read_text()
+
+
+def test_a_held_graph_leaves_its_jobs_which_go_when_it_is_removed(pool: RealPool, home: Path) -> None:
+    cluster = dagman(pool, home, 'JOB A n.sub\nVARS A s="600"\n')
+    pool.until(lambda: mine(pool, cluster) == [2], "the node's job")
+    pool.tool("condor_hold", str(cluster))
+    pool.until_status(cluster, 5)
+    assert mine(pool, cluster) == [2]
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
+    pool.until(lambda: mine(pool, cluster) == [], "the end of the node's job")

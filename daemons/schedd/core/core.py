@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -22,6 +22,7 @@ from daemons.schedd.core.executions import Executions
 from daemons.schedd.core.holdings import Holdings
 from daemons.schedd.core.listeners import Listeners
 from pool.base.errors import UserError
+from pool.base.words import split_list
 from pool.classad import ClassAd
 from pool.classad.eval.budget import Overruns, TooDear
 from pool.jobs import conclusion, holds
@@ -150,13 +151,17 @@ class Core:
             for _, event in events:
                 self._mailer.consider(ad, event)
         informs = "JobAdInformationAttrs" in ad
+        nodes_log, wanted = _masked(ad) if "DAGManNodesMask" in ad else ("", ())
         for path, form in self.logs_of(ad):
             text = ""
             for at, event in events:
+                if path == nodes_log and str(event.number) not in wanted:
+                    continue
                 text += write_event(event, job.id, at, form)
                 if informs:
                     text += write_event(event_log.information(ad, event), job.id, at, form)
-            self.queue.log(job.cluster, path, text)
+            if text:
+                self.queue.log(job.cluster, path, text)
         if self.settings.global_log.path:
             for at, event in events:
                 self.global_log.add(event, job.id, ad, at)
@@ -416,3 +421,11 @@ def runs_by_crontab(cluster: Cluster) -> bool:
 def has_crontab(ad: ClassAd) -> bool:
     """Whether the job runs by a crontab."""
     return any(name in ad for name in _CRON)
+
+
+def _masked(ad: ClassAd) -> tuple[str, Collection[str]]:
+    """The log of a workflow's nodes, and the numbers of the events that it is to have."""
+    path = os.path.join(ad.eval_str("Iwd", "/"), ad.eval_str("DAGManNodesLog") or "")
+    # Whoever names the same file as the job's own log wants all events there.
+    own = os.path.join(ad.eval_str("Iwd", "/"), ad.eval_str("UserLog") or "")
+    return "" if path == own else path, split_list(ad.eval_str("DAGManNodesMask"))

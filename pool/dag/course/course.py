@@ -12,33 +12,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pool.dag.course import happenings as do
 from pool.dag.course.attempt import Attempt
 from pool.dag.course.ready import ReadyNodes
 from pool.dag.course.scripts import Facts, ScriptQueue, words
-from pool.dag.course.states import DagStatus, ExitCode, NodeState, Settings
+from pool.dag.course.states import Counts, DagStatus, ExitCode, NodeState, Settings
 from pool.dag.model import Dag, Node, Script, ScriptKind
 
 S = NodeState
-
-
-class Counts(NamedTuple):
-    """How many nodes are where (the table of .dagman.out, DAG_Nodes*), and jobs."""
-
-    total: int
-    done: int
-    pre: int
-    queued: int
-    post: int
-    ready: int
-    unready: int
-    failed: int
-    futile: int
-    held: int
-    """Jobs on hold."""
-    idle: int
 
 
 class Course:
@@ -57,8 +39,8 @@ class Course:
         self.ready = ReadyNodes(dict(dag.categories))
         self.scripts: dict[ScriptKind, ScriptQueue] = {kind: ScriptQueue() for kind in ("PRE", "POST", "HOLD")}
         self.on_hold: set[int] = set()
-        self.final = self._only("FINAL")
-        self.provisioner = self._only("PROVISIONER")
+        self.final = next((node for node, one in enumerate(nodes) if one.kind == "FINAL"), None)
+        self.provisioner = next((node for node, one in enumerate(nodes) if one.kind == "PROVISIONER"), None)
         self.services = [node for node, one in enumerate(nodes) if one.kind == "SERVICE"]
         self.total = len(nodes) - len(self.services)
         self.provisioned = self.provisioner is None
@@ -70,12 +52,10 @@ class Course:
         self.sequence = 0
         self.recovering = self.halted = self.aborted = self.final_ran = self.over = self.paused = False
         self.begun = self.leaving = False
+        self.to_abort: tuple[int, str, int] | None = None
         self.pause_s = 1
         self.effects: list[do.Effect] = []
         self._connect()
-
-    def _only(self, kind: str) -> int | None:
-        return next((node for node, one in enumerate(self.dag.nodes) if one.kind == kind), None)
 
     def _connect(self) -> None:
         for edges in (self.dag.children, self.dag.weak):
@@ -174,6 +154,9 @@ class Course:
     def begin(self) -> None:
         """All that may start starts."""
         self.begun, self.recovering = True, False
+        if self.to_abort is not None:
+            self.abort_if_wanted(*self.to_abort)
+            return
         for node in list(self.active()):
             post = self.node(node).post
             if self.states[node] == S.POSTRUN and post is not None:
@@ -387,7 +370,10 @@ class Course:
     def abort_if_wanted(self, node: int, what: str, value: int) -> None:
         """End the graph if the node's return value says so."""
         on = self.node(node).abort_on
-        if on is None or on.exit_code != value or self.recovering:
+        if on is None or on.exit_code != value:
+            return
+        if self.recovering:  # once all of the recovery has been told
+            self.to_abort = (node, what, value)
             return
         self.say(f"Aborting DAG because we got the ABORT exit value from a {what}")
         self.aborted = True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pool.dag.course.attempt import Attempt
+from pool.dag.course.states import SIGNAL_MAX
 from pool.dag.model import Script
 
 
@@ -56,6 +57,17 @@ def unknown_macros(script: Script) -> list[str]:
     """The words of its arguments that look like macros, and are none there."""
     there = _ANY.keys() | (set() if script.kind == "PRE" else _AFTER.keys())
     return [word for word in script.arguments.split() if word.startswith("$") and word.upper() not in there]
+
+
+def job_words(value: int) -> str:
+    """How the job ended, before what its POST script did."""
+    if value == 0:
+        return ""
+    if value > 0:
+        return f"Job exited with status {value} and "
+    if value >= -SIGNAL_MAX:
+        return f"Job died on signal {-value} and "
+    return f"Job failed due to DAGMAN error {value} and "
 
 
 def return_of(code: int) -> str:

@@ -84,3 +84,20 @@ class Settings(NamedTuple):
     rescue_files: bool = True
     dag_id: int = -1
     """The cluster of condor_dagman's own job."""
+
+
+class Counts(NamedTuple):
+    """How many nodes are where (the table of .dagman.out, DAG_Nodes*), and jobs."""
+
+    total: int
+    done: int
+    pre: int
+    queued: int
+    post: int
+    ready: int
+    unready: int
+    failed: int
+    futile: int
+    held: int
+    """Jobs on hold."""
+    idle: int

@@ -13,11 +13,10 @@ from pool.dag.course import happenings as it
 from pool.dag.course.attempt import Attempt
 from pool.dag.course.course import Course, S
 from pool.dag.course.ending import check_end
-from pool.dag.course.scripts import return_of
+from pool.dag.course.scripts import job_words, return_of
 from pool.dag.course.states import (
     JOB_ABORTED,
     JOB_SKIPPED,
-    SIGNAL_MAX,
     SUBMIT_FAILED,
     DagStatus,
     ExitCode,
@@ -42,6 +41,9 @@ def step(course: Course, event: it.Event) -> list[it.Effect]:
 
 def _submitted(course: Course, event: it.Submitted) -> None:
     node, one = event.node, course.attempt(event.node)
+    if course.states[node] == S.DONE:  # a rescue file that a recovery has read says so already
+        course.attempts.pop(node, None)
+        return
     if course.states[node] != S.SUBMITTED:
         _found_submitted(course, node)
         one = course.attempt(node)
@@ -310,7 +312,7 @@ def _script_ended(course: Course, event: it.ScriptEnded) -> None:
         course.hold -= 1
     elif event.kind == "PRE" and course.states[node] == S.PRERUN:
         _pre_ended(course, node, event.code)
-    elif event.kind == "POST" and (course.states[node] == S.POSTRUN or course.recovering):
+    elif event.kind == "POST" and course.states[node] == S.POSTRUN:
         _post_ended(course, node, event.code)
     course.run_waiting(event.kind)
 
@@ -361,20 +363,9 @@ def _post_ended(course: Course, node: int, code: int) -> None:
     else:
         course.say(f"POST Script of node {name} {return_of(code)}")
         course.note(node, "POST_SCRIPT_FAILURE", course.job_of(node))
-        course.fail_or_retry(node, f"{_job_words(one.job_value)}POST Script {return_of(code)}")
+        course.fail_or_retry(node, f"{job_words(one.job_value)}POST Script {return_of(code)}")
         one.value = code
     course.abort_if_wanted(node, "POST script", code)
-
-
-def _job_words(value: int) -> str:
-    """How the job ended, before what its POST script did."""
-    if value == 0:
-        return ""
-    if value > 0:
-        return f"Job exited with status {value} and "
-    if value >= -SIGNAL_MAX:
-        return f"Job died on signal {-value} and "
-    return f"Job failed due to DAGMAN error {value} and "
 
 
 def _was_skipped(course: Course, event: it.WasSkipped) -> None:
