@@ -14,7 +14,9 @@ from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.classad.eval.budget import Overruns, TooDear
 from pool.matching import CyclePlan, JobRequest, Offers, Snapshot
+from pool.matching.candidates import Evaluate
 from pool.matching.explain import Analysis, analyze
+from pool.matching.slot_tests import MakeTests
 from pool.matching.why import Given, Refused, sentence, why_not
 from protocol.messages.explaining import Explained, ExplainJob
 from protocol.rpc.endpoints import Peer
@@ -42,6 +44,9 @@ class Explaining:
         self._refused: dict[tuple[str, str, int], str] = {}
         self._given: deque[tuple[float, Given]] = deque(maxlen=GIVEN_MAX)
         self._turn = trio.Lock()
+        self._columns: _Columns | None = None
+        """Kept from question to question while some are asked; small pools never have any."""
+        self._asked_at = 0.0
 
     def answers(self) -> list[Answer]:
         """What tools ask."""
@@ -58,6 +63,8 @@ class Explaining:
     def _forget(self) -> None:
         while self._given and self._given[0][0] < trio.current_time() - RECENT_S:
             self._given.popleft()
+        if trio.current_time() - self._asked_at > RECENT_S:
+            self._columns = None
 
     async def explain(self, peer: Peer, request: ExplainJob) -> Explained:
         """Why the job gets no slot."""
@@ -66,10 +73,24 @@ class Explaining:
             reason = self._refused.get(_key(wanted))
             self._forget()
             refused = None if reason is None else Refused(reason, [given for _, given in self._given])
-            find = partial(_explained, self._snapshot(wanted), wanted, self._offers.ads(), refused)
+            ads, self._asked_at = self._offers.ads(), trio.current_time()
+            if self._columns is None and len(ads) >= SLOTS_FOR_COLUMNS:
+                self._columns = await self._start.world.threads.run_sync(_Columns)
+            find = partial(_explained, self._snapshot(wanted), wanted, ads, refused, self._columns)
             analysis, reasons = await self._start.world.threads.run_sync(find)
             objection = self._objection(wanted)
             return Explained(analysis=analysis, reasons=[sentence(objection)] if objection else reasons)
+
+
+class _Columns:
+    """How many slots are compared at once. Loads numpy, which a small pool's negotiator never does."""
+
+    def __init__(self) -> None:
+        from pool.matching.column_tests import KeptTests
+        from pool.matching.columnar import ColumnEvaluator
+
+        self.evaluate: Evaluate = ColumnEvaluator()
+        self.tests: MakeTests = KeptTests()
 
 
 def _key(request: JobRequest) -> tuple[str, str, int]:
@@ -78,18 +99,19 @@ def _key(request: JobRequest) -> tuple[str, str, int]:
 
 
 def _explained(
-    snapshot: Snapshot, request: JobRequest, ads: Sequence[ClassAd], refused: Refused | None
+    snapshot: Snapshot,
+    request: JobRequest,
+    ads: Sequence[ClassAd],
+    refused: Refused | None,
+    columns: _Columns | None,
 ) -> tuple[Analysis, list[str]]:
     held = [ad for ad in ads if ad.eval_str("RemoteOwner") or ad.eval_str("RemoteUser")]
     overruns = Overruns(DEAR_MOST)
     try:
         with overruns:
-            if len(ads) < SLOTS_FOR_COLUMNS:  # a small pool's negotiator never loads numpy
+            if columns is None:
                 return analyze(request.ad, ads), why_not(snapshot, request, held, refused)
-            from pool.matching.column_tests import ColumnTests
-            from pool.matching.columnar import ColumnEvaluator
-
-            reasons = why_not(snapshot, request, held, refused, ColumnEvaluator(), ColumnTests)
-            return analyze(request.ad, ads, ColumnTests), reasons
+            reasons = why_not(snapshot, request, held, refused, columns.evaluate, columns.tests)
+            return analyze(request.ad, ads, columns.tests), reasons
     except TooDear:
         raise PoolError(f"the expressions of a match cost too much processor time: {overruns.reason}") from None

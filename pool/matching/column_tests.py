@@ -6,6 +6,7 @@ Needs numpy; only the negotiator imports it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import is_
 from typing import Any, Final, overload
 
 import numpy as np
@@ -17,6 +18,8 @@ from pool.classad.columns.vector import NoColumn, Vector, logical
 from pool.classad.values.attrs import MISSING
 from pool.matching.slot_tests import DRAINED, EachSlot, drained
 
+LISTS_KEPT: Final = 2
+"""All slots, and those that somebody has."""
 FEW: Final = 16
 """Fewer slots than this are looked at one by one."""
 
@@ -27,6 +30,11 @@ class ColumnTests:
     def __init__(self, slots: Sequence[ClassAd], table: Table | None = None) -> None:
         self._table = Table(slots) if table is None else table
         self._each = EachSlot(slots)
+        self._drained: ColumnTests | None = None
+
+    def are_of(self, slots: Sequence[ClassAd]) -> bool:
+        """Whether they are about these very ads, in this order."""
+        return len(self._table) == len(slots) and all(map(is_, self._table.ads, slots))
 
     def meet(self, condition: Expr, job: ClassAd) -> frozenset[int]:
         """Those that an expression of the job is true for."""
@@ -83,6 +91,11 @@ class ColumnTests:
 
     def drained(self) -> ColumnTests:
         """The tests of the slots as they are when nobody uses them."""
+        if self._drained is None:
+            self._drained = self._made_drained()
+        return self._drained
+
+    def _made_drained(self) -> ColumnTests:
         stored = {}
         for name in DRAINED:
             now, whole = ([ad.attrs.lookup(key) for ad in self._table.ads] for key in _keys(name))
@@ -94,6 +107,22 @@ class ColumnTests:
             return self
         ads = _Drained(self._table.ads)
         return ColumnTests(ads, self._table.changed(ads, stored))
+
+
+class KeptTests:
+    """Makes tests, and keeps the columns of a few lists of slots for as long as the same ads are asked about."""
+
+    def __init__(self) -> None:
+        self._known: list[ColumnTests] = []
+
+    def __call__(self, slots: Sequence[ClassAd]) -> ColumnTests:
+        for known in self._known:
+            if known.are_of(slots):
+                return known
+        made = ColumnTests(slots)
+        if len(slots) >= FEW:
+            self._known = [made, *self._known][:LISTS_KEPT]
+        return made
 
 
 def _keys(name: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.matching.column_tests import ColumnTests
+from pool.matching.column_tests import ColumnTests, KeptTests
 from pool.matching.explain import Analysis, analyze
 from pool.matching.slot_tests import EachSlot, MakeTests
 from tests.own_attributes import own
@@ -226,3 +226,17 @@ def test_less_of_what_is_asked_for_is_still_some_of_it() -> None:
     job = a_job("TARGET.GPUs >= RequestGPUs && ", RequestGPUs=8)
     told = "Without TARGET.GPUs >= RequestGPUs (RequestGPUs is 8), 2 slots would suit; the largest has 4."
     assert analyze(job, slots).change == told
+
+
+def test_columns_are_kept_for_the_very_ads_that_are_asked_about_again() -> None:
+    ads = [
+        ClassAd({"Cpus": 1, "TotalSlotCpus": 4, "Memory": memory, "Requirements": True}) for memory in range(100, 120)
+    ]
+    job, kept = ClassAd({"Requirements": expr("TARGET.Memory >= 110 && TARGET.Cpus >= 2")}), KeptTests()
+    first = kept(ads)
+    assert kept([*ads]) is first
+    assert (first.accepted(job), first.drained().accepted(job)) == (frozenset(), frozenset(range(10, 20)))
+    changed = [ClassAd({"Cpus": 2, "Memory": 200, "Requirements": True}), *ads[1:]]
+    assert kept(changed).accepted(job) == ColumnTests(changed).accepted(job) == {0}
+    assert kept(changed).drained().accepted(job) == {0, *range(10, 20)}
+    assert kept(ads[1:]).accepted(job) == frozenset()
