@@ -125,7 +125,7 @@ def parse(line: Line, source: Source) -> Command:
         return read(line, said)
     if keyword == "SUBMIT_DESCRIPTION":
         return _description(line, said, source)
-    near = nearest_name(keyword, KEYWORDS)
+    near = nearest_name(keyword, sorted(KEYWORDS))
     hint = f" (did you mean {near}?)" if near else ""
     raise wrong(f"{said[0]} is not a command of DAG files{hint}", *line, said[0])
 
