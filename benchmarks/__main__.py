@@ -18,6 +18,7 @@ SUITES = (
     "collector",
     "dag",
     "floods",
+    "lasting",
     "launch",
     "messages",
     "pool_run",

@@ -23,6 +23,8 @@ import trio
 class Signal:
     """Something that happens again and again; each task that waits wakes at the next time, however many there are."""
 
+    __slots__ = ("_next",)
+
     def __init__(self) -> None:
         self._next: trio.Event | None = None
 

@@ -43,6 +43,8 @@ class OpenFile:
 class UnixStream(trio.abc.Stream):
     """One connected unix socket. One task sends and one receives at a time."""
 
+    __slots__ = ("_came", "_socket", "_takes", "_to_send")
+
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock

@@ -43,6 +43,21 @@ log = logging.getLogger("protocol.rpc.answering")
 class Answering:
     """One connection's calls, streams and notices under way here."""
 
+    __slots__ = (
+        "_connection",
+        "_handlers",
+        "_notice_taken",
+        "_notices",
+        "_noticing",
+        "_outbox",
+        "_peer",
+        "_refusals",
+        "_running",
+        "_service",
+        "_stint",
+        "_tasks",
+    )
+
     def __init__(
         self,
         peer: Peer,
@@ -170,6 +185,8 @@ class Answering:
         finally:
             self._tasks -= 1
             self._running.pop(number, None)
+            if not self._running:
+                self._running.clear()  # its table takes memory, and the connection may be quiet for hours
             if self._stint is not None:
                 self._stint.end_call(running.held)
         self._connection.forget(number)

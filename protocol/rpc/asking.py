@@ -29,6 +29,8 @@ item_T = TypeVar("item_T")
 class Asking:
     """One connection's calls and streams under way there. `lost` makes the error of who waits when it is closed."""
 
+    __slots__ = ("_connection", "_deadlines", "_items", "_lost", "_outbox", "_waiting", "_whom")
+
     def __init__(
         self, whom: object, connection: Connection, outbox: Outbox, lost: Callable[[], ConnectionLost]
     ) -> None:

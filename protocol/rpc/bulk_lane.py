@@ -23,6 +23,8 @@ Piece = events.Bulk | events.BulkHanded | events.BulkEnded | events.BulkFailed
 class BulkLane:
     """Both directions of one connection's bulk bytes. `lost` makes the error of who waits when it is closed."""
 
+    __slots__ = ("_connection", "_in", "_is_closed", "_link", "_lost", "_out", "_outbox", "_stream")
+
     def __init__(
         self,
         connection: Connection,

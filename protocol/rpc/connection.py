@@ -71,6 +71,19 @@ class ConnectionState(StrEnum):
 class Connection:
     """One side of a connection. `receive` takes bytes and returns events; `take` hands out the bytes to send."""
 
+    __slots__ = (
+        "_asked",
+        "_bytes_max",
+        "_frames",
+        "_next_id",
+        "_out",
+        "_serving",
+        "limits",
+        "peer_watches",
+        "request_bytes_max",
+        "state",
+    )
+
     def __init__(self, *, limits: ConnectionLimits | None = None) -> None:
         self.limits = limits or _USUAL_LIMITS
         self.state = ConnectionState.HELLO
@@ -164,6 +177,8 @@ class Connection:
                 EnvelopeKind.REPLY, number, body
             )  # may refuse a body that is too long; then the call can still fail
             del self._serving[number]
+            if not self._serving:
+                self._serving.clear()  # gives the table's memory back
 
     def fail(self, number: int, code: str, message: str) -> None:
         """A call or stream came to nothing."""

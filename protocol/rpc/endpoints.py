@@ -13,7 +13,7 @@ again when lists, tickets or keys have changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -191,7 +191,7 @@ async def _begin(
 
 async def _keep_one(peer: Peer, security: Security) -> None:
     assert peer.silence_s is not None
-    while not peer.closed.is_set():
+    while not peer.is_closed:
         with trio.move_on_after(peer.silence_s / 6):
             await peer.closed.wait()
         peer.check_silence(trio.current_time())
@@ -271,11 +271,13 @@ async def _accept(serving: _Serving, listener: Listener) -> None:
             admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: there are too many")
             incoming.close()
             continue
-        serving.nursery.start_soon(_welcome, serving, visit)
+        serving.nursery.start_soon(_welcome, serving, visit, name="connection")
 
 
 class _Visit:
     """A connection from its arrival to its end."""
+
+    __slots__ = ("_arrived", "peer", "place")
 
     def __init__(self, incoming: Incoming) -> None:
         self.place: ConnectionPlace | None = None
@@ -317,8 +319,8 @@ async def _welcome(serving: _Serving, visit: _Visit) -> None:
             await peer.refuse(f"{peer.identity} has too many connections")
             return
         serving.peers.add(peer)
-        if digest := peer.who.ticket_digest:
-            peer.on_close(_forgetting(serving.security.tickets.watch(digest, peer.judge_again)))
+        if peer.who.ticket_digest:
+            serving.security.tickets.watch(peer.who.ticket_digest, peer.judge_again)
             peer.judge_again()  # the ticket may have been revoked during the handshake
         serving.service.greet(peer)
         await peer.run(early, None if place.is_ours else Stint(admission, place))
@@ -326,10 +328,7 @@ async def _welcome(serving: _Serving, visit: _Visit) -> None:
         admission.leave(place)
         if visit.peer is not None:
             serving.peers.discard(visit.peer)
-
-
-def _forgetting(forget: Callable[[], None]) -> Callable[[Peer], None]:
-    return lambda _peer: forget()
+            serving.security.tickets.unwatch(visit.peer.who.ticket_digest, visit.peer.judge_again)
 
 
 def _is_ours(peer: Peer) -> bool:

@@ -65,6 +65,8 @@ class ClientConnection(Connection):
     which reads only while it waits for an answer, does not.
     """
 
+    __slots__ = ("_auth", "_wanted", "peer_name", "peer_software")
+
     def __init__(
         self,
         auth: ClientAuth,
@@ -121,6 +123,8 @@ class ClientConnection(Connection):
 
 class ServerConnection(Connection):
     """The side that was connected to: says which methods it takes, and who the client is."""
+
+    __slots__ = ("_auth", "_greeting", "_name", "_port_name", "_software", "peer_software")
 
     def __init__(
         self,

@@ -28,6 +28,22 @@ class Outbox:
     `begin_writer` is to start a task that runs `write`.
     """
 
+    __slots__ = (
+        "_begin_writer",
+        "_connection",
+        "_drained",
+        "_idle_writer",
+        "_is_closed",
+        "_is_open",
+        "_lost",
+        "_send_now",
+        "_stream",
+        "_writer_scope",
+        "_writing",
+        "said_at",
+        "sending_since",
+    )
+
     def __init__(
         self,
         connection: Connection,

@@ -60,6 +60,30 @@ log = logging.getLogger("protocol.rpc.peer")
 class Peer(Known):
     """One connection to one other process, authenticated; both sides may call."""
 
+    __slots__ = (
+        "_answering",
+        "_asking",
+        "_close_calls",
+        "_closed",
+        "_connection",
+        "_granted",
+        "_handlers",
+        "_outbox",
+        "_reading_paused",
+        "_refusals",
+        "_scope",
+        "_stint",
+        "_stream",
+        "bulk",
+        "close_reason",
+        "heard_at",
+        "is_closed",
+        "link",
+        "me",
+        "silence_s",
+        "who",
+    )
+
     def __init__(
         self,
         connection: Connection,
@@ -73,7 +97,8 @@ class Peer(Known):
         self.link: Link = channel.link
         self.who = Who(identity="unauthenticated@unmapped", method="NONE")
         self.me = ""
-        self.closed = trio.Event()
+        self.is_closed = False
+        self._closed: trio.Event | None = None
         self.close_reason = ""
         self.silence_s = silence_s
         self.heard_at = trio.current_time()
@@ -81,18 +106,28 @@ class Peer(Known):
         self._stream = channel.stream
         self._handlers = handlers
         self._refusals = refusals or Refusals()
-        self._outbox = Outbox(connection, channel.stream, lost=self._lost, begin_writer=self._begin_writer)
-        self._asking = Asking(self, connection, self._outbox, self._lost)
+        lost = self._lost  # one for all three
+        self._outbox = Outbox(connection, channel.stream, lost=lost, begin_writer=self._begin_writer)
+        self._asking = Asking(self, connection, self._outbox, lost)
         self._answering = Answering(
             self, connection, self._outbox, service=service, handlers=handlers, refusals=self._refusals
         )
-        self.bulk = BulkLane(connection, self._outbox, channel.stream, channel.link, self._lost)
+        self.bulk = BulkLane(connection, self._outbox, channel.stream, channel.link, lost)
         """The raw bytes of files, and files handed over."""
         self._granted: frozenset[Level] = frozenset()
         self._scope = trio.CancelScope()
         self._close_calls: list[Callable[[Peer], None]] = []
         self._reading_paused = False
         self._stint: Stint | None = None
+
+    @property
+    def closed(self) -> trio.Event:
+        """Set once the connection is gone."""
+        if self._closed is None:
+            self._closed = trio.Event()
+            if self.is_closed:
+                self._closed.set()
+        return self._closed
 
     # ---- who it is
 
@@ -165,19 +200,19 @@ class Peer(Known):
 
     def on_close(self, callback: Callable[[Peer], None]) -> None:
         """Call `callback(peer)` once the connection is gone; at once when it already is."""
-        if self.closed.is_set():
+        if self.is_closed:
             callback(self)
         else:
             self._close_calls.append(callback)
 
     async def aclose(self, reason: str = "") -> None:
         """Say goodbye, send what waits (for a moment at most), and close."""
-        if not self.closed.is_set():
+        if not self.is_closed:
             self.close_reason = self.close_reason or reason or "closed here"
             self._connection.bye(reason)
             self._outbox.kick()
             with trio.move_on_after(FAREWELL_S, shield=True):
-                while not self._outbox.is_empty and not self.closed.is_set():
+                while not self._outbox.is_empty and not self.is_closed:
                     await self._outbox.drained()
             self.abort(self.close_reason)
         with trio.CancelScope(shield=True):
@@ -312,7 +347,9 @@ class Peer(Known):
             self._stint.let_go()
         self.bulk.close()
         self._outbox.close()
-        self.closed.set()
+        self.is_closed = True
+        if self._closed is not None:
+            self._closed.set()
         callbacks, self._close_calls = self._close_calls, []
         for callback in callbacks:
             try:

@@ -93,6 +93,8 @@ class Who(Record):
 class Known:
     """The other side of a connection: its channel, and who its user turned out to be."""
 
+    __slots__ = ()
+
     link: Link
     who: Who
 

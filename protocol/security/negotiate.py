@@ -147,17 +147,19 @@ class Evidence(Record):
 
     method: str
     token: IdToken | None = None
-    ticket: Ticket | None = None
     user: str = ""
 
 
 class ServerSide:
     """What this process takes as proof over one channel."""
 
+    __slots__ = ("_evidence", "_link", "_security")
+
     def __init__(self, security: Security, link: Link) -> None:
         self._security = security
         self._link = link
-        self._evidence: Evidence | None = None
+        self._evidence: Evidence | Ticket | None = None
+        """What was shown; of a ticket that alone, for there may be thousands."""
 
     def methods(self) -> list[str]:
         """What can work here, in the order of SEC_DEFAULT_AUTHENTICATION_METHODS."""
@@ -177,9 +179,10 @@ class ServerSide:
     def verify(self, method: str, proof: dict[str, Any], greeting: Greeting) -> tuple[Who, bytes]:
         """Who the client is by this method's proof, and what to answer it; `connection` has checked the method."""
         security, answer = self._security, b""
+        evidence: Evidence | Ticket
         match method:
             case "TICKET":
-                evidence = Evidence(method=method, ticket=security.tickets.redeem(proof.get("ticket"), self._link))
+                evidence = security.tickets.redeem(proof.get("ticket"), self._link)
             case "TOKEN":
                 token, answer = self._check_token(proof, greeting)
                 evidence = Evidence(method=method, token=token)
@@ -216,10 +219,11 @@ class ServerSide:
         security, link, evidence = self._security, self._link, self._evidence
         assert evidence is not None
         security.revoked.check(link.certificate)
-        if evidence.method not in security.settings.methods_to_accept():
-            raise PeerError(f"method {evidence.method} is not taken here any more")
-        if evidence.ticket is not None:
-            return self._by_ticket(evidence.ticket)
+        method = evidence.method if isinstance(evidence, Evidence) else "TICKET"
+        if method not in security.settings.methods_to_accept():
+            raise PeerError(f"method {method} is not taken here any more")
+        if not isinstance(evidence, Evidence):
+            return self._by_ticket(evidence)
         if evidence.token is not None:
             return security.settings.limit(self._by_token(evidence.token))
         if evidence.method in ("FS", "SSL", "PAIR"):

@@ -31,6 +31,8 @@ class FrameReader:
     `judge(length, head)` raises PeerError for a long frame that is not to be taken, by its first bytes.
     """
 
+    __slots__ = ("_buffer", "_judge", "_judged", "_wanted", "bytes_max", "taken")
+
     def __init__(self, bytes_max: int, judge: Callable[[int, bytes], None] = lambda length, head: None) -> None:
         self.bytes_max = bytes_max
         self.taken = 0

@@ -27,7 +27,7 @@ from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
 from pool.accounting.accounts import weight_of
 from pool.accounting.limits import NONE, limits_of
-from pool.ads.kept import KeptAd
+from pool.ads.alike import AlikeAd
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd, rank
@@ -138,7 +138,7 @@ class Claims:
             startd=match.startd_address,
             submitter=match.submitter,
             owner=job.cluster.owner,
-            slot=KeptAd(match.slot_ad),
+            slot=AlikeAd(match.slot_ad),
             ticket=Pass.new(),
             files_ticket=Pass.new(),
             alive_s=self._alive_s,
@@ -274,7 +274,6 @@ class Claims:
             files_ticket=Pass.new(),
             life=ClaimLife(like.life.lease_s, core.now()),
             room=(),
-            asking=trio.Lock(),
         )
         self._claims[claim.public] = claim
         core.holdings_in(claim.pool).reserve(claim)
@@ -419,7 +418,7 @@ class Claims:
             startd=row.startd,
             submitter=row.submitter,
             owner=row.owner,
-            slot=KeptAd(slot_ad),
+            slot=AlikeAd(slot_ad),
             ticket=Pass(row.ticket),
             files_ticket=Pass(row.files_ticket),
             alive_s=row.alive_s,

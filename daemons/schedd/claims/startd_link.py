@@ -65,7 +65,7 @@ class StartdLink:
     async def peer(self) -> Peer:
         """The connection; PeerError when there can be none now."""
         async with self._connecting:
-            if self._peer is None or self._peer.closed.is_set():
+            if self._peer is None or self._peer.is_closed:
                 start = self._core.start
                 self._peer = await endpoints.open_peer(
                     self._core.tasks.nursery,
@@ -148,7 +148,7 @@ class StartdLink:
         self._changed = trio.Event()
         with trio.move_on_after(LINGER_S) as quiet:
             await self._changed.wait()
-        connected = self._peer is not None and not self._peer.closed.is_set()
+        connected = self._peer is not None and not self._peer.is_closed
         return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
 
     async def _renew(self) -> None:

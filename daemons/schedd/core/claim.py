@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from pool.accounting.limits import NONE, Limits
-from pool.ads.kept import KeptAd
+from pool.ads.alike import AlikeAd
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd, Member
 from pool.jobs.claims.states import ClaimLife
@@ -28,7 +28,7 @@ SLICE: Final = "NegotiatorSlice"
 """Where a claim's slice is kept: in the ad of its slot."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pass:
     """A ticket of our making: what is kept of it, and the secret itself, "" when only an earlier life has known it."""
 
@@ -42,7 +42,7 @@ class Pass:
         return cls(digest_of(secret), secret)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Claim:
     """One slot that we hold, or are about to."""
 
@@ -55,7 +55,7 @@ class Claim:
     startd: str
     submitter: str
     owner: str
-    slot: KeptAd
+    slot: AlikeAd
     ticket: Pass
     """Its starter's, for this schedd."""
     files_ticket: Pass
@@ -73,7 +73,6 @@ class Claim:
     """What the slot thinks of the job that it was claimed for: it takes none that it thinks less of."""
     fits: dict[int, bool] = field(default_factory=dict)
     """Whether jobs of an autocluster and the slot want each other, where that never changes."""
-    asking: trio.Lock = field(default_factory=trio.Lock)
     exprs: Mapping[str, Member] = field(default_factory=dict)
     """What the negotiator puts into the ads of the jobs that run here (NEGOTIATOR_MATCH_EXPRS)."""
     room: tuple[str, ...] = ()
@@ -84,6 +83,14 @@ class Claim:
     """Of which slice of the pool's slots it is, where several negotiators divide them."""
     wish: RunNowWish | None = None
     """A job that shall have the slot next (condor_now)."""
+    _asking: trio.Lock | None = field(default=None, init=False)
+
+    @property
+    def asking(self) -> trio.Lock:
+        """Held by who asks its startd after it."""
+        if self._asking is None:
+            self._asking = trio.Lock()
+        return self._asking
 
     @property
     def slot_ad(self) -> ClassAd:
@@ -95,7 +102,7 @@ class Claim:
         said = {**self.exprs, **({"RemotePool": self.pool} if self.pool else {})}
         if self.slice:
             said[SLICE] = self.slice
-        self.slot = KeptAd(ClassAd(said, parent=slot) if said else slot)
+        self.slot = AlikeAd(ClassAd(said, parent=slot) if said else slot)
 
     @property
     def slot_name(self) -> str:

@@ -34,6 +34,8 @@ EXPANDED: Final = "MATCH_EXP_"
 class Activation:
     """One execution's; `expanded` is what became of `$$(Attr)`."""
 
+    __slots__ = ("_activation", "_agents", "_claim", "_claims", "_core", "_expanded", "_job", "moves_files")
+
     def __init__(
         self,
         core: Core,

@@ -56,6 +56,11 @@ _CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
 class Shadow:
     """One execution. `job`, `claim` and `activation` never change."""
 
+    __slots__ = (
+        *("_agents", "_alarm", "_is_begun", "_news", "_order", "_pause", "_terms", "activation", "claim"),
+        *("claims", "core", "execution", "is_acknowledged", "is_durable", "job", "starter"),
+    )
+
     def __init__(
         self,
         core: Core,

@@ -28,6 +28,7 @@ from pool.ads.limits import size_of
 from pool.base.ids import JobId
 from pool.classad import ClassAd, Expr
 from pool.jobs.accounting_groups import GROUP
+from pool.jobs.queue.at_hand import AdsAtHand
 from pool.jobs.queue.cluster import Cluster, Job, NewJobs, any_may_have, global_job_id
 from pool.jobs.queue.pack import PackedAd, lower_names, pack, read_packed
 from pool.jobs.queue.store import ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow, WriteBatch
@@ -107,6 +108,7 @@ class JobQueue:
         self._tell: Callable[[], None] = lambda: None
         self._tell_of_notes: Callable[[], None] = lambda: None
         self._next_cluster_dirty = False
+        self._at_hand = AdsAtHand()
         self._made: tuple[Job, ClassAd] | None = None
         """The ad that was made last; forgotten when any ad is given up."""
 
@@ -259,11 +261,11 @@ class JobQueue:
                 job.live_ad.parent = ad
 
     def set_busy(self, job: Job, busy: bool) -> None:
-        """An execution of the job begins or is over; while it lasts, its ad is kept at hand."""
+        """An execution of the job begins or is over; meanwhile its ad may be kept at hand."""
         job.busy = busy
-        if busy and job.live_ad is None:
-            job.live_ad = self._make_ad(job)
-        elif not busy and job not in self._collected.jobs:
+        if busy:
+            self._at_hand.add(job, self.ad(job))
+        elif job not in self._collected.jobs:
             self._settle(job)
 
     def leave(self, job: Job, now: float) -> None:
@@ -362,8 +364,8 @@ class JobQueue:
                 assert job.live_ad is not None
                 self._repack(job, job.live_ad)
                 rows.append(JobRow(job.cluster.id, job.proc, int(job.status), job.priority.prio, job.text))
-                if not job.busy:
-                    job.live_ad = None
+                self._at_hand.written(job)
+        self._at_hand.let_go(self._collected.jobs)
         # The lists are handed over, not copied: `_collected` was replaced above, so nobody adds to them any more.
         batch = WriteBatch(
             clusters=[self._cluster_row(cluster) for cluster in changes.clusters.values()],
