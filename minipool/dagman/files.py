@@ -129,6 +129,9 @@ class Files:
         self.internal(course, f"DAGMAN_FINISHED {code}")
         if course.dag.status_file is not None:
             self.changed(course, END_NOTES.get(course.status, "failed") if code else "success")
+        # The last changes of all come too soon behind others to have been drawn.
+        if course.dag.dot is not None and course.dag.dot.update:
+            self.draw(course)
         dag_id = "" if own.id is None else str(own.id.cluster)
         run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
         self._write(self.metrics, metrics_text(course, run))

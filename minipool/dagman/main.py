@@ -77,11 +77,16 @@ async def _run(options: Options, out: DagmanOut) -> int:
     session = Session(config)
     async with trio.open_nursery() as nursery:
         line = AsyncLine(session, None, nursery)
+        failure: PoolError | OSError | None = None
         try:
             code = await _with_schedd(options, out, session, Schedd(line))
+        except (PoolError, OSError) as error:
+            failure = error  # the nursery would wrap it up
         finally:
             await line.aclose()
             nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return code
 
 

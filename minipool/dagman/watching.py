@@ -43,6 +43,7 @@ class NodeJobs:
         self._strange: dict[int, dict[JobId, JobDelta]] = {}
         """Jobs of clusters that belong to no node yet."""
         self._unseen: set[JobId] = set()
+        self._left: set[JobId] = set()
 
     # ---- which jobs are whose
 
@@ -106,6 +107,9 @@ class NodeJobs:
             if delta.ad.eval_str("DAGNodeName") is not None or id.cluster in self._strange:
                 self._keep(delta)
             return
+        # The schedd may tell of a job once more that it has said has left; to the course it would be another one.
+        if id in self._left:
+            return
         self._unseen.discard(id)
         if delta.ad.eval_int("ProvisionerState") == PROVISIONED:
             yield Told(it.ProvisionerReady())
@@ -150,6 +154,7 @@ class NodeJobs:
         node = self._node_of.get(id.cluster)
         if node is None or self._status.pop(id, None) is None:
             return
+        self._left.add(id)
         # Changes that follow each other closely come as one.
         starts: int = ad.eval_int("NumJobStarts", 0)
         if id not in self._ran and starts:

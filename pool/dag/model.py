@@ -107,7 +107,8 @@ class DotFile(NamedTuple):
 
     path: str
     update: bool = False
-    overwrite: bool = True
+    overwrite: bool = False
+    """One file, written again and again; else each picture has a number behind its name."""
     include: str = ""
 
 

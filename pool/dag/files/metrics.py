@@ -64,8 +64,9 @@ def _figures(course: Course, run: RunFacts, count: Count) -> dict[str, object]:
         "total_nodes": len(course.states),
         "total_nodes_run": count((*jobs, *nested), S.DONE, S.ERROR),
         "jobs_submitted": course.jobs_submitted,
-        "jobs_succeeded": course.jobs_succeeded,
-        "jobs_failed": course.jobs_ended - course.jobs_succeeded,
+        # HTCondor counts those that ended by themselves, whatever their exit codes.
+        "jobs_succeeded": course.jobs_ended,
+        "jobs_failed": course.jobs_submitted - course.jobs_ended,
         "DagStatus": int(course.status),
     }
 

@@ -67,3 +67,11 @@ def test_jobs_that_are_still_there_are_not_missed() -> None:
     jobs.begin()
     assert of(jobs, delta(JobStatus=IDLE)) == []
     assert jobs.gone() == []
+
+
+def test_a_job_that_has_left_has_left_whatever_is_told_of_it_later() -> None:
+    jobs = known()
+    ended = delta(left=True, JobStatus=COMPLETED, ExitCode=1, NumJobStarts=1)
+    assert it.JobEnded(3, 7, 0, 1) in of(jobs, ended)
+    assert of(jobs, delta(JobStatus=COMPLETED, NumJobStarts=1)) == []
+    assert of(jobs, ended) == []
