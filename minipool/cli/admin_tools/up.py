@@ -11,7 +11,6 @@ from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
 from minipool.client import host
 from minipool.client.session import Session
 from pool.base.errors import UserError
-from pool.config.listed_daemons import listed_daemons
 from pool.config.values import check_values
 from pool.execute import enforcement
 
@@ -74,6 +73,8 @@ def _start(parsed: Parsed, session: Session, directory: str, arguments: Sequence
     """Start the master with what the session's configuration says, when that can be used."""
     for warning in (*session.config.warnings, *session.config.without_effect):
         sys.stderr.write(f"{warning}\n")
+    from pool.config.listed_daemons import listed_daemons  # with dataclasses, which take long to import
+
     daemons = listed_daemons(session.config)
     check_values(session.config)  # a wrong value is told here, with its file and line
     if not daemons:
