@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,16 @@ import trio
 
 from protocol.network.channel import Listener, Network
 from protocol.network.net import RealNetwork
+from protocol.rpc import token_checks
 from protocol.security import keys
 from protocol.security.credentials import Security
 from protocol.wire.address import Address
 from protocol.wire.message import replace
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import DOMAIN, a_security
+
+# Where a thread imported them, a clock that jumps would not wait for it.
+PRELOADED = [import_module(name) for name in token_checks.MODULES]
 
 
 @dataclass
