@@ -61,10 +61,16 @@ def cases_of(file: Path, layout: str) -> list[dict[str, Any]]:
     return [case for line in file.read_text().splitlines() if layout in (case := json.loads(line))]
 
 
-PLAYED: Final = [(file, layout) for file in FILES for layout in LAYOUTS if cases_of(file, layout)]
+PLAYED: Final = [
+    pytest.param(file, layout, id=f"{file.stem}-{layout}", marks=[pytest.mark.slow] if layout == "static" else [])
+    for file in FILES
+    for layout in LAYOUTS
+    if cases_of(file, layout)
+]
+"""The layout that pools have by default, each time; the other one with what is slow."""
 
 
-@pytest.mark.parametrize(("file", "layout"), PLAYED, ids=[f"{file.stem}-{layout}" for file, layout in PLAYED])
+@pytest.mark.parametrize(("file", "layout"), PLAYED)
 async def test_the_same_jobs_leave_as_with_htcondor(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, file: Path, layout: str
 ) -> None:
