@@ -1,6 +1,6 @@
 """Pages whose examples are executed: the configuration, programs, submit files and commands that a page shows.
 
-A block's first line says what it is: `config`; `sh NAME` for a program, `submit NAME` for a submit file; `console` for
+A block's first line says what it is: `config`; `sh NAME` for a program, `submit NAME` for a submit file, `dag NAME` for a graph; `console` for
 commands, each followed by what it prints: those of a user after `$ `, those of the machine's owner after `# `.
 
 A page is followed in a pool that others use (`start_in_use`), so no command may count on the numbers of a new pool. What
@@ -62,7 +62,7 @@ def install(examples: list[Block], pool: RealPool, programs: Path) -> None:
     home.mkdir()
     home.chmod(0o777)
     for block in examples:
-        if block.kind == "submit":
+        if block.kind in ("submit", "dag"):
             (home / block.name).write_text(block.text)
 
 
