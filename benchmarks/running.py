@@ -24,7 +24,7 @@ from benchmarks.pool_run import MB, Bench, bench
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
-from protocol.messages.negotiator import AnnounceWork, ReturnMatches
+from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, Met, ReturnMatches
 from protocol.messages.offers import OfferedMatch, OfferMatches
 from protocol.messages.shadow import JobExecuting, JobUpdate, StarterReady
 from protocol.messages.startd import (
@@ -178,7 +178,13 @@ class Matchmaker:
         self.announced: AnnounceWork | None = None
         self._schedd: Peer | None = None
         self.service = Service("negotiator", needs.NEGOTIATOR)
-        self.service.offer([answer(AnnounceWork, self._hear), answer(ReturnMatches, lambda peer, word: None)])
+        self.service.offer(
+            [
+                answer(MeetNegotiator, lambda peer, asked: Met(leased=False)),
+                answer(AnnounceWork, self._hear),
+                answer(ReturnMatches, lambda peer, word: None),
+            ]
+        )
 
     def _hear(self, peer: Peer, asked: AnnounceWork) -> Done:
         self._schedd, self.announced = peer, asked
