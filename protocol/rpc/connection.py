@@ -37,6 +37,7 @@ from protocol.rpc.events import (
     Replied,
     Streamed,
 )
+from protocol.rpc.remote import TooLong
 from protocol.security.identity import Who
 from protocol.wire import codec
 from protocol.wire.frame import HEADER_BYTES, FrameReader
@@ -73,7 +74,6 @@ class Connection:
 
     __slots__ = (
         "_asked",
-        "_bytes_max",
         "_frames",
         "_next_id",
         "_out",
@@ -92,7 +92,6 @@ class Connection:
         """How long a request or notice may be, by its tag."""
         self._frames = FrameReader(self.limits.handshake_bytes_max, self._judge)
         self._out = bytearray()
-        self._bytes_max = self.limits.frame_bytes_max
         self._next_id = 1
         self._asked: dict[int, int] = {}  # our calls (credit -1) and streams (credit left)
         self._serving: dict[int, int] = {}  # the peer's, likewise
@@ -125,8 +124,8 @@ class Connection:
     def _send(self, *message: object) -> None:
         payload = codec.pack(message)
         size = len(payload)
-        if size > self._bytes_max:
-            raise PeerError(f"a message of {size} bytes is too long", expected=f"at most {self._bytes_max}")
+        if size > FRAME_BYTES_MAX:  # `limits` are what we take of the other side
+            raise TooLong(f"a message of {size} bytes is too long", expected=f"at most {FRAME_BYTES_MAX}")
         self._out += size.to_bytes(HEADER_BYTES, "big")
         self._out += payload
 

@@ -21,5 +21,9 @@ class ConnectionLost(PeerError):
     """The connection ended before the answer; whether the request had its effect is not known."""
 
 
+class TooLong(PeerError):
+    """A message is longer than any that can be sent. Nothing of it was, and the connection is as it was before."""
+
+
 class TimedOut(PeerError):
     """The answer, or the connection, did not come in time."""

@@ -37,7 +37,15 @@ OTHERS = frozenset(
         ),  # parts of knobs' names
         *("EVICT_CLAIM", "FETCH_WORK", "JOB_EXIT", "PREPARE_JOB", "PREPARE_JOB_BEFORE_TRANSFER", "REPLY_FETCH"),
         *("UPDATE_JOB_INFO", "JOB_GONE", "CPU_TIME", "JOB_DESCRIPTION", "JOB_ID"),
-        *("QUEUE_PROCS", "QUEUE_SIZE", "RUNNING_JOBS", "WHAT_IF_JOBS", "PLAY_WITH", "BOINC_HOME"),  # names in examples
+        *(
+            "QUEUE_PROCS",
+            "QUEUE_SIZE",
+            "RUNNING_JOBS",
+            "LASTING_JOBS",
+            "WHAT_IF_JOBS",
+            "PLAY_WITH",
+            "BOINC_HOME",
+        ),  # names in examples
         *("SCALE_SIZES", "UPDATE_STARTD_AD", "INVALIDATE_STARTD_ADS"),  # of a benchmark, of condor_advertise
         *("DEFAULT_NUM_EXTRA_CHECKPOINTS", "LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT"),  # HTCondor's, in its sources alone
     )

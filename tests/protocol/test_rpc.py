@@ -9,6 +9,7 @@ import trio
 
 from pool.base.errors import PeerError
 from pool.base.ids import JobId
+from protocol.rpc.connection import ConnectionLimits
 from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut, connected, open_peer
 from protocol.rpc.outbox import REST_S
 from protocol.rpc.service import Service, answer
@@ -299,16 +300,22 @@ async def test_more_calls_than_agreed_are_refused_and_the_rest_go_on(wiring: Wir
             assert service.finished == 4
 
 
-async def test_a_message_over_the_limit_fails_where_it_is_made(wiring: Wiring) -> None:
-    from protocol.rpc.connection import ConnectionLimits
-
-    async with serving(
-        EchoService(), [wiring.listener], wiring.server_security, limits=ConnectionLimits(frame_bytes_max=100_000)
-    ):
+async def test_a_message_over_the_limit_fails_where_it_is_made(wiring: Wiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocol.rpc.connection.FRAME_BYTES_MAX", 100_000)
+    async with serving(EchoService(), [wiring.listener], wiring.server_security):
         async with connected(wiring.address, security=wiring.client_security, network=wiring.client) as peer:
             with pytest.raises(RemoteError, match="too long"):
                 await peer.call(Echo(text="0123456789", times=20_000))
             assert (await peer.call(Echo(text="fits"))).text == "fits"
+
+
+async def test_what_a_side_takes_of_the_other_does_not_bound_what_it_sends(wiring: Wiring) -> None:
+    little = ConnectionLimits(frame_bytes_max=1000)
+    async with serving(EchoService(), [wiring.listener], wiring.server_security):
+        async with connected(
+            wiring.address, security=wiring.client_security, network=wiring.client, limits=little
+        ) as peer:
+            assert (await peer.call(Echo(text="x" * 2000, times=0))).text == ""
 
 
 def _refusals(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:

@@ -29,7 +29,7 @@ from pool.jobs.agent_trust import AgentTrust
 from pool.jobs.queue.store import EventRow
 from pool.jobs.userlog.recovery import UNMARKED_MAX
 from protocol.messages.agent import AppendEvents, AskUpToDate, CloseTransfer, LogEvent, OpenTransfer
-from protocol.rpc.remote import RemoteError, TimedOut
+from protocol.rpc.remote import RemoteError, TimedOut, TooLong
 from protocol.wire.message import Request
 
 EVENTS_PER_REQUEST_MAX: Final = 500
@@ -258,7 +258,7 @@ class UserAgent:
             return
         try:
             await self._append(peer, batch)
-        except RemoteError as error:
+        except (RemoteError, TooLong) as error:  # the agent is well: it is the events
             if len(batch) == 1:
                 self._give_up(1, str(error))
                 return
@@ -266,7 +266,7 @@ class UserAgent:
                 waiting.check = True
                 try:
                     await self._append(peer, [waiting])
-                except RemoteError as alone:
+                except (RemoteError, TooLong) as alone:
                     self._give_up(1, str(alone))
                 else:
                     self._finish(1)

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from daemons.schedd.files.agent_process import LIMITS
 from daemons.schedd.logs.global_log import GlobalLogSettings, append
+from pool.classad import ClassAd
 from pool.jobs.userlog.requests import events_of
-from tests.daemons.schedd.bench import LOG, a_bench, a_job
+from protocol.messages.submit import SubmitJobs
+from protocol.wire.codec import pack_ads
+from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job
 
 Clock = trio.testing.MockClock
 
@@ -38,6 +42,18 @@ async def test_the_pool_may_want_all_logs_in_json_and_utc(tmp_path: Path, autoju
         assert [event["name"] for event in events_of(log, year=2026)] == ["SUBMIT", "EXECUTE", "JOB_TERMINATED"]
         written = re.findall(r'"EventTime":\s*"([^"]*)"', log)
         assert [time for time in written if not time.endswith("Z")] == []
+
+
+async def test_many_jobs_at_once_have_all_their_events_in_one_log(tmp_path: Path, autojump_clock: Clock) -> None:
+    """More than an agent's answers may be long is sent to it at once."""
+    async with a_bench(tmp_path) as bench:
+        chunk = pack_ads([ClassAd() for _ in range(500)])
+        async with bench.connected(USER) as peer:
+            await peer.call(SubmitJobs(cluster_ad=a_job(), procs=[chunk] * 6))
+        log = bench.agents.logs[LOG]
+        assert log.count("\n...\n") == 3000
+        assert len(log) > LIMITS.frame_bytes_max
+        assert bench.agents.requests < 10
 
 
 async def test_one_log_has_the_events_of_all_jobs(tmp_path: Path, autojump_clock: Clock) -> None:
