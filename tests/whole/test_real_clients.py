@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,24 @@ def test_pycondor_submits_several_queue_statements(pool: RealPool) -> None:
     assert len(found["totals"]) == 1
     codes = [ad.eval_int("ExitCode") for ad in pool.history("-constraint", "Mine == 3")]
     assert sorted(code for code in codes if code is not None) == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_pycondor_runs_a_dag_with_a_dag_within(pool: RealPool) -> None:
+    pytest.importorskip("pycondor")
+    _, said = run(pool, "use_pycondor_dag")
+    found = json.loads(said.splitlines()[-1])
+    ran = found["order"]
+    assert (ran[0], sorted(ran[1:5]), ran[5:]) == ("one", ["four", "three", "three", "two"], ["six", "seven"])
+    assert found["output"] == ["deep.output", "first.output", "last.output", "many.output", "many_n4.output"]
+
+
+@pytest.mark.slow
+def test_nipype_runs_a_workflow_as_a_dag_and_waits_for_its_end(pool: RealPool) -> None:
+    if find_spec("nipype") is None:  # to import it would have it tell its authors
+        pytest.skip("no nipype")
+    _, said = run(pool, "use_nipype_dag")
+    found = json.loads(said.splitlines()[-1])
+    ran = found["order"]
+    assert (ran[0], ran[1:3], ran[3:]) == ("1", ["2", "2"], ["4+4"])
+    assert (found["done"], found["code"]) == (4, 0)
