@@ -240,9 +240,11 @@ class Negotiation:
                 announced_at = trio.current_time()
                 await self._announce(peer, slice)
                 await changed.wait()
-                with trio.move_on_after(ANNOUNCE_LESS_S):
-                    await more.wait()
-                await trio.sleep_until(announced_at + ANNOUNCE_PAUSE_S)
+                if not more.is_set():
+                    with trio.move_on_after(ANNOUNCE_LESS_S):
+                        await more.wait()
+                if trio.current_time() < announced_at + ANNOUNCE_PAUSE_S:
+                    await trio.sleep_until(announced_at + ANNOUNCE_PAUSE_S)
 
     @staticmethod
     async def _end_with(peer: Peer, scope: trio.CancelScope) -> None:

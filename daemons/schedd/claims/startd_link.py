@@ -64,6 +64,8 @@ class StartdLink:
 
     async def peer(self) -> Peer:
         """The connection; PeerError when there can be none now."""
+        if self._peer is not None and not self._peer.is_closed:
+            return self._peer  # without the lock, which takes a turn of the loop
         async with self._connecting:
             if self._peer is None or self._peer.is_closed:
                 start = self._core.start
