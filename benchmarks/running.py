@@ -24,6 +24,7 @@ from benchmarks.pool_run import MB, Bench, bench
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd
+from pool.slots.lease import ALIVE_INTERVAL_S
 from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, Met, ReturnMatches
 from protocol.messages.offers import OfferedMatch, OfferMatches
 from protocol.messages.shadow import JobExecuting, JobUpdate, StarterReady
@@ -134,6 +135,7 @@ class Machine:
             security = Security().with_ticket(order.ticket)
             peer = await _connection(nursery, order.shadow_address, security)
             await peer.call(StarterReady(job_id=job, activation=activation), timeout=None)
+            peer.may_rest(ALIVE_INTERVAL_S)
             began = JobExecuting(job_id=job, activation=activation, at=time.time(), ad=ClassAd())
             await peer.call(began, timeout=None)
             self._running += 1

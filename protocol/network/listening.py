@@ -176,9 +176,10 @@ def keep_alive(sock: trio.socket.SocketType) -> None:
     """Let the kernel notice a host that vanished while nobody speaks, and send small messages at once."""
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        # A host without power says nothing: after two minutes or so the kernel tells.
+        # A host without power says nothing: after two minutes the kernel tells.
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
         (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     ):
         try:

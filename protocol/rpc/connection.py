@@ -101,6 +101,11 @@ class Connection:
         """Whether nothing more can be said or heard."""
         return self.state is ConnectionState.CLOSED
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing is under way: no question, no answer, no message."""
+        return not (self._asked or self._serving or self._out or self._frames.partial)
+
     # ---- bytes out
 
     @property

@@ -32,9 +32,10 @@ from protocol.rpc import events, token_checks
 from protocol.rpc.connection import Connection, ConnectionLimits
 from protocol.rpc.handshake import ClientConnection, ServerAuth, ServerConnection
 from protocol.rpc.items import Items
-from protocol.rpc.peer import SILENCE_S, Peer
+from protocol.rpc.peer import Peer
 from protocol.rpc.remote import ConnectionLost, RemoteError, TimedOut
 from protocol.rpc.service import Service
+from protocol.rpc.silence import SILENCE_S
 from protocol.rpc.stint import Stint
 from protocol.security.authorize import Level
 from protocol.security.credentials import Security
@@ -194,7 +195,7 @@ async def _keep_one(peer: Peer, security: Security) -> None:
     while not peer.is_closed:
         with trio.move_on_after(peer.silence_s / 6):
             await peer.closed.wait()
-        peer.check_silence(trio.current_time())
+        peer.look(trio.current_time())
         security.heed_revocations()
 
 
@@ -403,7 +404,7 @@ async def _keep_all(serving: _Serving) -> None:
         now = trio.current_time()
         serving.security.heed_revocations()
         for peer in list(serving.peers):
-            peer.check_silence(now)
+            peer.look(now)
             peer.check_user(now, serving.bounds.idle_s)
         serving.admission.refusals.flush()
 

@@ -34,6 +34,7 @@ from protocol.rpc.items import Items
 from protocol.rpc.outbox import Outbox
 from protocol.rpc.remote import ConnectionLost
 from protocol.rpc.service import Service
+from protocol.rpc.silence import Due, Silence
 from protocol.rpc.stint import Stint
 from protocol.security.authorize import Level
 from protocol.security.identity import Known, Link, Who
@@ -42,7 +43,6 @@ from protocol.wire.message import Message, Request, StreamRequest, replace
 R = TypeVar("R")
 item_T = TypeVar("item_T")
 
-SILENCE_S: Final = 30.0
 CALL_TIMEOUT_S: Final = 20.0
 RECEIVE_BYTES: Final = 64 * 1024
 BULK_RECEIVE_BYTES: Final = 512 * 1024
@@ -72,15 +72,14 @@ class Peer(Known):
         "_reading_paused",
         "_refusals",
         "_scope",
+        "_silence",
         "_stint",
         "_stream",
         "bulk",
         "close_reason",
-        "heard_at",
         "is_closed",
         "link",
         "me",
-        "silence_s",
         "who",
     )
 
@@ -100,8 +99,7 @@ class Peer(Known):
         self.is_closed = False
         self._closed: trio.Event | None = None
         self.close_reason = ""
-        self.silence_s = silence_s
-        self.heard_at = trio.current_time()
+        self._silence = Silence(silence_s, trio.current_time())
         self._connection = connection
         self._stream = channel.stream
         self._handlers = handlers
@@ -131,35 +129,6 @@ class Peer(Known):
 
     # ---- who it is
 
-    @property
-    def uid(self) -> int | None:
-        """Its account, when it came over a unix socket of this host."""
-        return self.who.uid
-
-    @property
-    def ticket(self) -> str:
-        """The label of the ticket that it came with; "" once that is revoked."""
-        return self.who.ticket
-
-    @property
-    def duties(self) -> frozenset[str]:
-        """The duties of its host by its certificate (or the duty of a joining token)."""
-        return self.who.duties
-
-    @property
-    def host_name(self) -> str:
-        """The host by the certificate that it has shown; "" for one that showed none."""
-        return self.who.host_name
-
-    @property
-    def levels(self) -> frozenset[Level]:
-        """What it may do here."""
-        return self.who.levels
-
-    def allows(self, level: Level) -> bool:
-        """Whether it may do what needs this level."""
-        return level in self.who.levels
-
     def grant(self, level: Level) -> None:
         """Let it do what needs this level: for a side that knows from elsewhere whom it has connected to."""
         self._granted |= {level}
@@ -181,6 +150,16 @@ class Peer(Known):
 
     def __repr__(self) -> str:
         return f"<{self.identity} at {self.link.label}>"
+
+    @property
+    def silence_s(self) -> float | None:
+        """How long it may be silent while something is under way; None when its silence means nothing."""
+        return self._silence.most_s
+
+    @property
+    def heard_at(self) -> float:
+        """When something came from it last."""
+        return self._silence.heard_at
 
     # ---- asking
 
@@ -244,8 +223,8 @@ class Peer(Known):
             if came and isinstance(came[0], events.Opened):
                 self.who, self.me = came[0].who, came[0].me
                 if not connection.peer_watches:
-                    self.silence_s = None
-                self.heard_at = self._outbox.said_at = trio.current_time()
+                    self._silence.most_s = None
+                self._silence.heard_at = self._outbox.said_at = trio.current_time()
                 return came[1:]
 
     async def run(self, early: Sequence[events.Event] = (), stint: Stint | None = None) -> None:
@@ -286,7 +265,7 @@ class Peer(Known):
                     await self._await_room(self._stint)
                 wanted = BULK_RECEIVE_BYTES if self._connection.mid_frame else RECEIVE_BYTES
                 data = await self._stream.receive_some(wanted)
-                self.heard_at = trio.current_time()
+                self._silence.heard_at = trio.current_time()
                 if not data:
                     return (
                         "the connection was cut in the middle of a message" if self._connection.mid_frame else "closed"
@@ -323,7 +302,7 @@ class Peer(Known):
             self._reading_paused = True
             await stint.hold(long_bytes)
             self._reading_paused = False
-            self.heard_at = trio.current_time()
+            self._silence.heard_at = trio.current_time()
 
     def _begin_writer(self) -> None:
         self._handlers.start_soon(self._write)
@@ -357,34 +336,46 @@ class Peer(Known):
             except Exception:
                 log.exception("a callback at the end of the connection to %s", self)
 
-    def check_silence(self, now: float) -> None:
+    def may_rest(self, rest_s: float) -> None:
+        """From now on this side may hear nothing for so long while nothing is under way.
+
+        So the kernel, or whoever calls `doubt`, has to see that the other side's host is gone.
+        """
+        self._silence.may_rest(rest_s)
+
+    def doubt(self) -> None:
+        """The other side may be gone: ask it for a sign of life now, and give it up when none comes."""
+        now = trio.current_time()
+        if self._silence.doubt(now) and not self._connection.is_closed:
+            self._ping(now)
+
+    def look(self, now: float) -> None:
         """Called now and then: ping a quiet peer, give up one that is silent for too long."""
-        if self._connection.is_closed:
+        silence = self._silence
+        if now < silence.look_at or self._connection.is_closed:
             return
         self._outbox.rest(now)
-        if self.silence_s is None:
-            if now - self._outbox.said_at >= SILENCE_S / 3:
-                self._ping(now)
-            return
         if self._reading_paused:
-            self.heard_at = now  # it may have spoken; nobody listened
-        if now - self.heard_at >= self.silence_s:
-            log.warning("%s is silent for %.0f s and is disconnected", self, now - self.heard_at)
-            self.abort(f"silent for {now - self.heard_at:.0f} s")
-        elif now - self._outbox.said_at >= self.silence_s / 3:
+            silence.heard_at = now  # it may have spoken; nobody listened
+        is_resting = self._connection.is_resting and not self._reading_paused
+        due = silence.due(now, said_at=self._outbox.said_at, is_resting=is_resting)
+        if due is Due.PING:
             self._ping(now)
+        elif due is Due.END:
+            log.warning("%s is silent for %.0f s and is disconnected", self, now - silence.heard_at)
+            self.abort(f"silent for {now - silence.heard_at:.0f} s")
 
     def check_user(self, now: float, idle_s: float) -> None:
         """Called now and then for those who connected: a user's connection ends that stalls, or is not used."""
         if self._stint is None or self._connection.is_closed:
             return
         unread_s = 0.0 if self._outbox.sending_since is None else now - self._outbox.sending_since
-        if self._connection.mid_frame and not self._reading_paused and now - self.heard_at >= STALL_S:
+        if self._connection.mid_frame and not self._reading_paused and now - self._silence.heard_at >= STALL_S:
             self.abort("a message stopped midway")
         elif unread_s >= UNREAD_S:
             self.abort(f"what was sent has not been read for {unread_s:.0f} s")
-        elif idle_s and self.silence_s is None and self.is_idle() and now - self.heard_at >= idle_s:
-            self._handlers.start_soon(self.aclose, f"not used for {now - self.heard_at:.0f} s")
+        elif idle_s and self.silence_s is None and self.is_idle() and now - self._silence.heard_at >= idle_s:
+            self._handlers.start_soon(self.aclose, f"not used for {now - self._silence.heard_at:.0f} s")
 
     def is_idle(self) -> bool:
         """Whether nothing is asked on this connection now."""
@@ -405,7 +396,8 @@ class Peer(Known):
                 await trio.aclose_forcefully(self._stream)
 
     def _ping(self, now: float) -> None:
-        if not self._connection.pending_bytes:
+        # One that only listens is told as much by what waits to be sent anyway.
+        if self.silence_s is not None or not self._connection.pending_bytes:
             self._connection.ping()
             self._outbox.kick()
         self._outbox.said_at = now

@@ -118,3 +118,32 @@ class Known:
     def address(self) -> str:
         """Where it is, for people and logs."""
         return self.link.label
+
+    @property
+    def uid(self) -> int | None:
+        """Its account, when it came over a unix socket of this host."""
+        return self.who.uid
+
+    @property
+    def ticket(self) -> str:
+        """The label of the ticket that it came with; "" once that is revoked."""
+        return self.who.ticket
+
+    @property
+    def duties(self) -> frozenset[str]:
+        """The duties of its host by its certificate (or the duty of a joining token)."""
+        return self.who.duties
+
+    @property
+    def host_name(self) -> str:
+        """The host by the certificate that it has shown; "" for one that showed none."""
+        return self.who.host_name
+
+    @property
+    def levels(self) -> frozenset[Level]:
+        """What it may do here."""
+        return self.who.levels
+
+    def allows(self, level: Level) -> bool:
+        """Whether it may do what needs this level."""
+        return level in self.who.levels

@@ -115,7 +115,7 @@ async def test_an_idle_tool_is_not_taken_for_dead(real_wiring: Wiring) -> None:
             nursery.start_soon(run)
             await until(lambda: service.peers)
             peer = service.peers[0]
-            peer.check_silence(trio.current_time() + 3600)  # as if an hour had passed
+            peer.look(trio.current_time() + 3600)  # as if an hour had passed
             idle.set()
         assert answers == ["awake"]
 

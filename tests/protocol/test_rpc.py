@@ -337,7 +337,7 @@ async def test_a_quiet_connection_has_no_task_that_writes(wiring: Wiring) -> Non
             await peer.call(Echo(text="hello"))
             (client,) = service.peers
             for side in (peer, client):
-                side.check_silence(trio.current_time() + REST_S)
+                side.look(trio.current_time() + REST_S)
             await until(lambda: not _writers())
             assert (await peer.call(Echo(text="again"))).text == "again"
             await client.notify(Note(text="more"))

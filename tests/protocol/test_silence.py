@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
 import trio.testing
 
 from protocol.network.admission import Admission, ConnectionBounds
-from protocol.rpc.endpoints import ConnectionLost, TimedOut, connected, open_peer
+from protocol.rpc.endpoints import ConnectionLost, Peer, TimedOut, connected, open_peer
 from protocol.wire.address import Address
 from tests.fakes.network import FakeNetwork
 from tests.protocol.echo import Count, Echo, EchoService, Wait, a_security, serving
 
 ADDRESS = Address.tcp("cm", 9618, sock="echo")
+REST_S = 300.0
 
 
 async def test_an_idle_connection_lives_by_its_pings(autojump_clock: trio.testing.MockClock) -> None:
@@ -41,6 +45,55 @@ async def test_a_silent_peer_is_given_up_by_both_sides(
             await service.peers[0].closed.wait()
             assert "silent for 3" in service.peers[0].close_reason
         assert len([r for r in caplog.records if "is silent for" in r.getMessage()]) == 2
+
+
+async def test_a_connection_that_may_rest_is_pinged_seldom(autojump_clock: trio.testing.MockClock) -> None:
+    async with _resting_connection() as (_, peer, far):
+        had = far._connection.frames_taken
+        await trio.sleep(12 * REST_S)
+        assert 10 <= far._connection.frames_taken - had <= 26
+        assert not peer.is_closed
+        assert not far.is_closed
+
+
+async def test_who_waits_for_an_answer_on_a_connection_that_has_rested_hears_in_time_that_it_is_lost(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _resting_connection() as (network, peer, _):
+        await trio.sleep(0.9 * REST_S)
+        network.cut("cm", "other")
+        cut_at = trio.current_time()
+        with pytest.raises(ConnectionLost, match="silent for"):
+            await peer.call(Wait(), timeout=None)
+        assert trio.current_time() - cut_at <= 65
+
+
+async def test_a_connection_that_has_rested_and_is_doubted_is_given_up_at_once_if_nobody_is_there(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _resting_connection() as (network, peer, far):
+        far.doubt()
+        await trio.sleep(60)
+        assert not far.is_closed
+        network.cut("cm", "other")
+        cut_at = trio.current_time()
+        far.doubt()
+        await far.closed.wait()
+        assert trio.current_time() - cut_at <= 30
+        assert not peer.is_closed
+
+
+@asynccontextmanager
+async def _resting_connection() -> AsyncGenerator[tuple[FakeNetwork, Peer, Peer], None]:
+    """A connection on which nothing need be said: the network, and both of its ends."""
+    network, service = FakeNetwork(), EchoService()
+    cm, other = network.host("cm", duties={"central"}), network.host("other", duties={"submit"})
+    async with serving(service, [await cm.listen(ADDRESS)], a_security()):
+        async with connected(ADDRESS, security=a_security(), network=other) as peer:
+            await peer.call(Echo(text=""))
+            for end in (peer, service.peers[0]):
+                end.may_rest(REST_S)
+            yield network, peer, service.peers[0]
 
 
 async def test_a_short_cut_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:

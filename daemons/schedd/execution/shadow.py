@@ -358,10 +358,12 @@ class Shadow:
 
     def slot_lost(self, reason: str) -> None:
         """The connection to the startd is lost; the lease still runs."""
+        self._doubt_starter()
         self._happens(events.SlotLost(reason))
 
     def slot_away(self) -> None:
         """The startd cannot be reached; the lease still runs."""
+        self._doubt_starter()
         self._happens(events.SlotAway())
 
     def slot_came_back(self, activation: str, known: Known) -> None:
@@ -370,6 +372,8 @@ class Shadow:
         `known`: what was known of its part when it was asked.
         """
         runs_it = activation == self.activation
+        if not runs_it:
+            self._doubt_starter()
         self._happens(events.SlotRunsIt() if runs_it else events.SlotRunsNothing(known))
 
     def vacated(self, stop: StopReason) -> None:
@@ -378,6 +382,7 @@ class Shadow:
 
     def nothing_runs(self, end: End, stop: StopReason | None = None) -> None:
         """The startd says that nothing runs any more: unless its starter reports, this is the job's end."""
+        self._doubt_starter()
         self._happens(events.NothingRuns(end, stop))
 
     def frozen(self, suspended: bool) -> None:
@@ -386,11 +391,17 @@ class Shadow:
             change = run.suspended if suspended else run.continued
             self._happens(events.Said(partial(change, now=self.core.now())))
 
+    def _doubt_starter(self) -> None:
+        """What is left of the connection to its starter may be this end alone."""
+        if self.starter is not None:
+            self.starter.doubt()
+
     # ---- what the starter says
 
     def starter_ready(self, peer: Peer, address: str) -> None:
         """The starter is here, for the first time or again."""
         self.starter = peer
+        peer.may_rest(self.claim.alive_s)
         self.claim.meet(peer)
         self._happens(events.StarterHere(address))
         fault("schedd.activated")

@@ -16,6 +16,7 @@ from daemons.base.log import Log
 from daemons.base.sync import Backoff, Signal
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError, PoolError
+from pool.slots.lease import ALIVE_INTERVAL_S, alive_interval
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import RunJob
 from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut
@@ -95,6 +96,7 @@ class ShadowLink:
         except (ConnectionLost, TimedOut):
             peer.abort("no answer")
             return None
+        peer.may_rest(alive_interval(ALIVE_INTERVAL_S, job.lease_s))  # `run` counts the lease from its last word
         return peer
 
     def _set(self, peer: Peer | None) -> None:
