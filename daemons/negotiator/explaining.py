@@ -13,11 +13,12 @@ from daemons.daemon_core.run import DaemonStart
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.classad.eval.budget import Overruns, TooDear
+from pool.explaining.analysis import Analysis
+from pool.explaining.explain import analyze
+from pool.explaining.slot_tests import MakeTests
+from pool.explaining.why import Given, Refused, sentence, why_not
 from pool.matching import CyclePlan, JobRequest, Offers, Snapshot
 from pool.matching.candidates import Evaluate
-from pool.matching.explain import Analysis, analyze
-from pool.matching.slot_tests import MakeTests
-from pool.matching.why import Given, Refused, sentence, why_not
 from protocol.messages.explaining import Explained, ExplainJob
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
@@ -86,7 +87,7 @@ class _Columns:
     """How many slots are compared at once. Loads numpy, which a small pool's negotiator never does."""
 
     def __init__(self) -> None:
-        from pool.matching.column_tests import KeptTests
+        from pool.explaining.column_tests import KeptTests
         from pool.matching.columnar import ColumnEvaluator
 
         self.evaluate: Evaluate = ColumnEvaluator()

@@ -39,7 +39,7 @@ class Snapshots:
         slots = [
             slot
             for slot in self._offers.current()
-            if not (slot.claimed and not may_be_preempted(slot.ad, policy)) and not left_out(slot.address)
+            if not (slot.claimed and not may_be_preempted(slot, policy)) and not left_out(slot.address)
         ]
         return Snapshot(
             slots,

@@ -19,6 +19,7 @@ from pool.accounting.accounts import SubmitterUse, weight_of
 from pool.base.errors import UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr, expr
+from pool.classad.syntax.parse import literal_of
 from pool.matching.holders import SlotHolders
 from pool.slots.provision.inventory import attribute_of
 from pool.slots.provision.pieces import choose
@@ -39,6 +40,8 @@ class Offer:
     address: str
     partitionable: bool
     claimed: bool
+    may_rank_higher: bool = True
+    """Whether its owner may rank a job higher than the claim that has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,8 @@ class Offers:
             handed = [self._handed[claim_id] for claim_id in out]
             taken = sum((one.taken for one in handed if one.taken is not None), start=NONE)
             ad = less(ad, taken, pieces=together(one.pieces for one in handed))
-        return Offer(name, ad, left, address, partitionable, slot.ad.eval_str("State") in HELD_STATES)
+        claimed = slot.ad.eval_str("State") in HELD_STATES
+        return Offer(name, ad, left, address, partitionable, claimed, not claimed or may_rank_higher(slot.ad))
 
 
 def holder_of(slot: ClassAd) -> str:
@@ -242,6 +246,22 @@ def holder_of(slot: ClassAd) -> str:
 def next_holder_of(slot: ClassAd) -> str:
     """The submitter whose better claim waits for the slot; where none does, who has it."""
     return slot.eval_str("PreemptingUser") or holder_of(slot)
+
+
+def may_rank_higher(slot: ClassAd) -> bool:
+    """Whether its owner may rank a job higher than the claim that has the slot."""
+    ranked = slot.get("Rank")
+    if isinstance(ranked, Expr):
+        ranked = literal_of(ranked.node)
+        if ranked is None:
+            return True
+    return isinstance(ranked, int | float) and ranked > rank_to_beat(slot)
+
+
+def rank_to_beat(slot: ClassAd) -> float:
+    """How its owner ranks the claim that has the slot, or the better one that waits for it."""
+    waits = slot.eval_float("PreemptingRank")
+    return (slot.eval_float("CurrentRank", 0.0) or 0.0) if waits is None else waits
 
 
 def claim_ids_of(private: ClassAd | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from pool.accounting.accounts import PRIORITY_MIN
 from pool.classad import ClassAd, Expr, Value, rank
 from pool.classad.syntax.parse import literal_of
-from pool.matching.offers import next_holder_of
+from pool.matching.offers import Offer, next_holder_of, rank_to_beat
 
 
 class Preempts(IntEnum):
@@ -92,24 +92,9 @@ def number_of(ranked: object) -> float:
     return float(ranked) if isinstance(ranked, int | float) else LOWEST
 
 
-def may_be_preempted(slot: ClassAd, policy: PreemptionPolicy) -> bool:
+def may_be_preempted(slot: Offer, policy: PreemptionPolicy) -> bool:
     """Whether there can be a job for which the holder of this slot has to go; it costs no evaluation."""
-    if not policy.consider:
-        return False
-    if policy.by_priority:
-        return True
-    ranked = slot.get("Rank")
-    if isinstance(ranked, Expr):
-        ranked = literal_of(ranked.node)
-        if ranked is None:
-            return True
-    return isinstance(ranked, int | float) and ranked > rank_to_beat(slot)
-
-
-def rank_to_beat(slot: ClassAd) -> float:
-    """How its owner ranks the claim that has the slot, or the better one that waits for it."""
-    waits = slot.eval_float("PreemptingRank")
-    return (slot.eval_float("CurrentRank", 0.0) or 0.0) if waits is None else waits
+    return policy.consider and (policy.by_priority or slot.may_rank_higher)
 
 
 def retirement_left(slot: ClassAd, job: ClassAd, now: float) -> float:
@@ -130,21 +115,11 @@ def preempts(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Pre
 
 def judge(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Preempts, float] | str:
     """The same, or why it may not."""
-    if not policy.consider:
-        return "NEGOTIATOR_CONSIDER_PREEMPTION is false"
-    job = asker.job
-    if not policy.early and retirement_left(slot, job, asker.now) > 0:
-        return "the jobs have retirement time left (MaxJobRetirementTime)"
-    ranked, present = rank(slot, job), rank_to_beat(slot)
-    holder = next_holder_of(slot)
-    held_by = asker.parties.priority(holder)
-    if ranked > present:
-        why = Preempts.BY_RANK
-    elif policy.by_priority and ranked == present and held_by is not None and asker.priority * MARGIN < held_by:
-        why = Preempts.BY_PRIORITY
-    else:
-        return _spared(policy, ranked < present)
-    ours = ClassAd(asker.parties.attributes(asker.submitter, "Submitter"), parent=job)
+    why = standing(slot, asker, policy)
+    if isinstance(why, str):
+        return why
+    holder, present = next_holder_of(slot), rank_to_beat(slot)
+    ours = ClassAd(asker.parties.attributes(asker.submitter, "Submitter"), parent=asker.job)
     other = ClassAd({**asker.parties.attributes(holder, "Remote"), "CurrentRank": present}, parent=slot)
     if why is Preempts.BY_PRIORITY:
         assert policy.requirements is not None
@@ -152,6 +127,30 @@ def judge(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> tuple[Preemp
             return "PREEMPTION_REQUIREMENTS does not hold"
     ordered = policy.rank.eval(other, ours) if policy.rank is not None else 0.0
     return why, number_of(ordered)
+
+
+READ_OF_HOLDERS: Final = ("CurrentRank", "PreemptingRank", "PreemptingUser", "Rank", "RemoteOwner", "RemoteUser")
+READ_OF_RETIREMENT: Final = (
+    *("EnteredCurrentActivity", "JobStart", "MaxJobRetirementTime", "MyCurrentTime", "RetirementTimeRemaining"),
+)
+
+
+def standing(slot: ClassAd, asker: Asker, policy: PreemptionPolicy) -> Preempts | str:
+    """By what the holder may have to go, if PREEMPTION_REQUIREMENTS agrees, or why he may not.
+
+    It reads READ_OF_HOLDERS of the slot and, unless preemption is early, READ_OF_RETIREMENT.
+    """
+    if not policy.consider:
+        return "NEGOTIATOR_CONSIDER_PREEMPTION is false"
+    if not policy.early and retirement_left(slot, asker.job, asker.now) > 0:
+        return "the jobs have retirement time left (MaxJobRetirementTime)"
+    ranked, present = rank(slot, asker.job), rank_to_beat(slot)
+    if ranked > present:
+        return Preempts.BY_RANK
+    held_by = asker.parties.priority(next_holder_of(slot))
+    if policy.by_priority and ranked == present and held_by is not None and asker.priority * MARGIN < held_by:
+        return Preempts.BY_PRIORITY
+    return _spared(policy, ranked < present)
 
 
 def _spared(policy: PreemptionPolicy, is_ranked_lower: bool) -> str:

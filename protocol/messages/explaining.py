@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pool.classad import ClassAd
-from pool.matching.explain import Analysis
+from pool.explaining.analysis import Analysis
 from protocol.wire.message import Record, Request
 
 

@@ -22,7 +22,7 @@ from pool.jobs.vocabulary.states import EXECUTING, JobStatus
 
 if TYPE_CHECKING:
     from minipool.cli.queue_tools.q_asked import Asked
-    from pool.matching.explain import Analysis
+    from pool.explaining.analysis import Analysis
 
 _STATES = {
     2: "Job is running.",
@@ -160,7 +160,7 @@ def _write(mode: AnalysisMode, title: str, jobs: Sequence[ClassAd], slots: Seque
 
 def _unmatched(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]:
     """A line for each group of jobs that no slot would run, not even a drained one."""
-    from pool.matching.explain import analyze as compare
+    from pool.explaining.explain import analyze as compare
 
     groups: dict[int, list[ClassAd]] = {}
     for at, job in enumerate(jobs):
@@ -183,7 +183,7 @@ def machine_ads(session: Session, constraint: str | None = None, machine: str | 
 
 def report(job: ClassAd, slots: Sequence[ClassAd], reasons: Sequence[str] = ()) -> str:
     """All that is said about one job; `reasons` are the negotiator's."""
-    from pool.matching.explain import analyze as compare
+    from pool.explaining.explain import analyze as compare
 
     return _written(job, compare(job, slots), _of_the_slot(job, slots[0]) if len(slots) == 1 else "", reasons)
 
@@ -212,7 +212,7 @@ def _written(job: ClassAd, found: Analysis, of_the_slot: str, reasons: Sequence[
 
 def _of_the_slot(job: ClassAd, slot: ClassAd) -> str:
     """What a single slot has of the attributes that the job's Requirements ask about."""
-    from pool.matching.explain import UNITS
+    from pool.explaining.analysis import UNITS
 
     if "Requirements" not in job:
         return ""
@@ -295,14 +295,14 @@ def _matches(job: ClassAd) -> str:
 
 def unmatchable(session: Session, jobs: Iterable[ClassAd]) -> list[ClassAd]:
     """The idle jobs that no slot would run, not even a drained one."""
-    from pool.matching.explain import analyze as compare
+    from pool.explaining.explain import analyze as compare
 
     slots = machine_ads(session)
     return [job for job in jobs if job.eval_int("JobStatus") == JobStatus.IDLE and compare(job, slots).matches_nothing]
 
 
 def _summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]:
-    from pool.matching.explain import analyze as compare
+    from pool.explaining.explain import analyze as compare
 
     groups: dict[tuple[int, str], list[ClassAd]] = {}
     for job in jobs:

@@ -11,7 +11,7 @@ from pool.base.errors import ClassAdError
 from pool.classad import ClassAd, accepts
 
 if TYPE_CHECKING:
-    from pool.matching.explain import Analysis
+    from pool.explaining.analysis import Analysis
 
 
 def summary(jobs: Sequence[ClassAd], slots: Sequence[ClassAd]) -> Iterable[str]:
@@ -51,7 +51,7 @@ def _id(job: ClassAd) -> str:
 def report(slot: ClassAd, jobs: Sequence[ClassAd]) -> str:
     """All that is said about one slot."""
     from minipool.cli.output.show import wrapped
-    from pool.matching.explain import analyze as compare
+    from pool.explaining.explain import analyze as compare
 
     name = slot.eval_str("Name", "")
     # A job that no negotiator has seen is an autocluster of its own.

@@ -2,7 +2,7 @@
 
 Of a job that is named, or without one of all that wait; those with the same reason are told together.
 
-The reasons are those of condor_q -better-analyze (`pool/matching/explain.py`); minipool's own tool.
+The reasons are those of condor_q -better-analyze (`pool/explaining/explain.py`); minipool's own tool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import AT_ACCESS_POINT, UNIVERSES, Universe
 
 if TYPE_CHECKING:
-    from pool.matching.explain import Analysis
+    from pool.explaining.analysis import Analysis
     from protocol.messages.schedd import Selection
     from protocol.rpc.blocking import BlockingPeer
 
@@ -152,7 +152,7 @@ class _Pool:
         try:
             found = ask(self._session, job)
         except PoolError as error:
-            from pool.matching.explain import analyze
+            from pool.explaining.explain import analyze
 
             return analyze(job, self.slots()), [f"The negotiator, who gives jobs their slots, says nothing: {error}."]
         return found.analysis, found.reasons

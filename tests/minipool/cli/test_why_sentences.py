@@ -10,8 +10,9 @@ import pytest
 from minipool.cli.queue_tools.q_analyze import report
 from minipool.cli.queue_tools.why import explain
 from pool.classad import ClassAd, expr
-from pool.matching.explain import Analysis, analyze
-from tests.pool.matching.test_explain import a_job, a_slot
+from pool.explaining.analysis import Analysis
+from pool.explaining.explain import analyze
+from tests.pool.explaining.test_explain import a_job, a_slot
 
 MEND = "When that is mended: condor_release; to give it up: condor_rm."
 

@@ -17,6 +17,7 @@ from pool.matching import (
     CycleSettings,
     JobRequest,
     Offer,
+    Offers,
     PreemptionPolicy,
     RankOrder,
     Snapshot,
@@ -256,12 +257,17 @@ def test_a_better_priority_takes_no_slot_whose_owner_ranks_the_job_lower() -> No
 
 
 def test_a_slot_that_no_job_can_take_is_no_candidate() -> None:
-    held = a_slot("s", claimed=True, CurrentRank=0.0, Rank=expr("0.0")).ad
+    offers = Offers()
+    claim = ClassAd({"ClaimId": "<10.0.0.1:9618>#1#secret"})
+    for name, ranked in (("fixed", "0.0"), ("choosy", "TARGET.Loved")):
+        slot = a_slot(name, claimed=True, CurrentRank=0.0, Rank=expr(ranked), MyAddress="<10.0.0.1:9618>").ad
+        offers.put(slot, claim)
+    held, choosy = offers.current()
     assert not may_be_preempted(held, PreemptionPolicy())
     assert not may_be_preempted(held, PreemptionPolicy(requirements=expr("False")))
     assert may_be_preempted(held, BY_PRIORITY)
     assert not may_be_preempted(held, replace(BY_PRIORITY, consider=False))
-    assert may_be_preempted(ClassAd({"Rank": expr("TARGET.Loved")}, parent=held), PreemptionPolicy())
+    assert may_be_preempted(choosy, PreemptionPolicy())
 
 
 def a_family(ranks: dict[str, float], cpus: int = 0, **attributes: object) -> Snapshot:

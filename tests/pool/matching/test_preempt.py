@@ -22,7 +22,7 @@ from pool.matching import (
     Standing,
     negotiate,
 )
-from pool.matching.preempt import may_be_preempted
+from pool.matching.offers import may_rank_higher
 from tests.pool.matching.test_cycle import a_family, a_request, a_slot
 
 LATE, GREEDY = Standing(1.0), Standing(9.0, 2.0, 1)
@@ -107,8 +107,8 @@ def test_a_better_claim_that_waits_is_beaten_by_a_higher_rank_only_than_its_own(
     for loved, matches in ((2.0, 0), (3.0, 0), (4.0, 1)):
         plan = cycle([held("first", **waiting)], a_request("third@p", Loved=loved), policy=policy)
         assert len(plan.matches) == matches
-    fixed = ClassAd({**waiting, "Rank": 2.0})
-    assert not may_be_preempted(fixed, policy)
+    assert not may_rank_higher(ClassAd({**waiting, "Rank": 2.0}))
+    assert may_rank_higher(ClassAd({**waiting, "Rank": 4.0}))
 
 
 def test_a_partitionable_slot_in_which_room_is_being_made_makes_no_more() -> None:

@@ -18,7 +18,16 @@ from pool.base.errors import UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd, Expr
 from pool.classad.eval.expression import node_of
-from pool.matching.clauses import (
+from pool.explaining.analysis import (
+    UNITS,
+    Analysis,
+    Attribute,
+    Best,
+    ConditionRow,
+    NumberedCondition,
+    counted,
+)
+from pool.explaining.clauses import (
     Clause,
     bound_of,
     compared_attribute,
@@ -28,98 +37,13 @@ from pool.matching.clauses import (
     take_apart,
     weigh,
 )
+from pool.explaining.slot_tests import EachSlot, MakeTests, SlotTests, may_drain
 from pool.matching.offers import free_of
-from pool.matching.slot_tests import EachSlot, MakeTests, SlotTests, may_drain
 from pool.slots.provision.carve import Rounding, fit_request
 from pool.slots.provision.resources import STANDARD
 
-UNITS: Final = {"requestmemory": "mb", "requestdisk": "kb", "diskusage": "kb", "imagesize": "kb"}
 _REQUEST: Final = "request"
 _BUSY: Final = frozenset(("Claimed", "Matched", "Preempting"))
-
-
-class NumberedCondition(NamedTuple):
-    """A condition with its number; one that joins others names them by theirs."""
-
-    number: int
-    text: str
-
-
-class Attribute(NamedTuple):
-    """One of the job's, as it is written, and its unit."""
-
-    name: str
-    text: str
-    unit: str
-
-
-class Best(NamedTuple):
-    """The greatest value that slots have of an attribute, as "Memory is 8192"."""
-
-    attribute: str
-    said: str
-
-
-class ConditionRow(NamedTuple):
-    """A condition that decides: how many slots it is true for now, and if they were drained; None: the same for all."""
-
-    number: int
-    matched: int | None
-    drained: int | None
-    always: bool | None
-    condition: str
-    joins: bool = False  # it joins others
-
-
-class Analysis(NamedTuple):
-    """What came of comparing a job with slots. Counts are of slots; `attributes` are the job's that matter."""
-
-    requirements: str
-    clauses: tuple[NumberedCondition, ...]
-    table: tuple[ConditionRow, ...]
-    attributes: tuple[Attribute, ...]
-    slots: int
-    machines: int
-    rejected_by_job: int
-    reject_job: int
-    willing: int
-    if_drained: int
-    best: tuple[Best, ...] = ()  # the greatest value of an attribute that too small ones are compared with
-    refusals: tuple[str, ...] = ()
-    takers: int = 0  # of the willing slots, those that are free and can give what the job asks for
-    obstacles: tuple[str, ...] = ()
-    may_drain: bool = False  # some slot is partitionable
-    change: str = ""  # a sentence: what, were it alone otherwise, would make most slots suit a job that suits none
-
-    @property
-    def matches_nothing(self) -> bool:
-        """Whether no slot would have the job, now or drained."""
-        return self.willing == 0 and self.if_drained == 0
-
-    def sentences(self) -> list[str]:
-        """Why the job does not start, as a user reads it; nothing when some slot could take it now."""
-        if not self.slots:
-            return ["The pool has no slots."]
-        if self.takers:
-            return []
-        if self.willing:
-            return list(self.obstacles)
-        if self.if_drained:
-            return [f"{_slots(self.if_drained)} would match, but other jobs are using them now: the job waits."]
-        best = dict(self.best)
-        said = []
-        for row in self.table:
-            if not row.joins and (row.matched == 0 or row.always is False):
-                known = next((f"; the best of {best[name]}" for name in best if name in row.condition), "")
-                said.append(f"No slot meets the condition {row.condition}{known}.")
-        change = [self.change] if self.change and not said else []
-        if not said and self.rejected_by_job == self.slots:
-            parts = [row.condition for row in self.table if row.matched not in (None, self.slots) and not row.joins]
-            said.append(f"Each of these is true for some slot, but for none all of them: {', '.join(parts)}.")
-        if self.reject_job:
-            said.append(f"{_slots(self.reject_job)} {'refuses' if self.reject_job == 1 else 'refuse'} the job.")
-            said += self.refusals
-        return said + change
 
 
 def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot) -> Analysis:
@@ -151,7 +75,7 @@ def analyze(job: ClassAd, slots: Iterable[ClassAd], tests: MakeTests = EachSlot)
         best=_best(clauses, later),
         refusals=tuple(_refusals(job, targets, refused, now)),
         takers=obstacles.pop("", 0),
-        obstacles=tuple(f"{_slots(count)} would match, but {said}." for said, count in obstacles.items()),
+        obstacles=tuple(f"{counted(count)} would match, but {said}." for said, count in obstacles.items()),
         may_drain=any(map(may_drain, targets)),
         change="" if willing or if_drained else _best_change(job, clauses, later, len(targets)),
     )
@@ -266,7 +190,7 @@ def _asking_less(
 
 
 def _said(change: _Change, empty: SlotTests) -> str:
-    said = f"{change.said}, {_slots(len(change.rows))} would suit"
+    said = f"{change.said}, {counted(len(change.rows))} would suit"
     values = empty.values(change.attribute) if change.attribute else []
     amounts = [
         amount for row, value in enumerate(values) if row in change.rows and (amount := _number(value)) is not None
@@ -297,7 +221,7 @@ def _refusals(job: ClassAd, slots: Sequence[ClassAd], refused: frozenset[int], t
             for row in rows:
                 part = parts.get(row, f"{name} ({text})") or name
                 counts[part] = counts.get(part, 0) + 1
-    return [f"{_slots(count)}: {part} does not hold for the job." for part, count in counts.items()]
+    return [f"{counted(count)}: {part} does not hold for the job." for part, count in counts.items()]
 
 
 def _failing(stored: Expr, job: ClassAd, slot: ClassAd, rows: Collection[int], tests: SlotTests) -> dict[int, str]:
@@ -324,7 +248,3 @@ def _untrue(stored: Expr, slot: ClassAd, pattern: Sequence[bool]) -> str:
 
     weigh(clauses, 1, holds, holds)
     return " and ".join(clause.text for clause in deciding(clauses) if not clause.matched and not clause.op)
-
-
-def _slots(count: int) -> str:
-    return f"{count} slot{'' if count == 1 else 's'}"

@@ -6,17 +6,19 @@ Needs numpy; only the negotiator imports it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import repeat
 from operator import is_
 from typing import Any, Final, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from pool.classad import ClassAd, Expr, Value
 from pool.classad.columns import Table
 from pool.classad.columns.alike import told_apart
-from pool.classad.columns.vector import NoColumn, Vector, logical
+from pool.classad.columns.vector import NoColumn, logical
 from pool.classad.values.attrs import MISSING
-from pool.matching.slot_tests import DRAINED, EachSlot, drained
+from pool.explaining.slot_tests import DRAINED, EachSlot, drained
 
 LISTS_KEPT: Final = 2
 """All slots, and those that somebody has."""
@@ -31,6 +33,7 @@ class ColumnTests:
         self._table = Table(slots) if table is None else table
         self._each = EachSlot(slots)
         self._drained: ColumnTests | None = None
+        self._all = frozenset(range(len(slots)))
 
     def are_of(self, slots: Sequence[ClassAd]) -> bool:
         """Whether they are about these very ads, in this order."""
@@ -39,7 +42,7 @@ class ColumnTests:
     def meet(self, condition: Expr, job: ClassAd) -> frozenset[int]:
         """Those that an expression of the job is true for."""
         try:
-            return _rows(self._table.eval(condition, my=job))
+            return self._rows(logical(self._table.eval(condition, my=job)).data)
         except NoColumn:
             return self._each.meet(condition, job)
 
@@ -48,24 +51,24 @@ class ColumnTests:
         if len(rows) < FEW:
             return self._each.say(condition, job, rows)
         try:
-            return _rows(self._table.eval(condition, target=job)).intersection(rows)
+            return self._rows(logical(self._table.eval(condition, target=job)).data).intersection(rows)
         except NoColumn:
             return self._each.say(condition, job, rows)
 
     def have(self, name: str, job: ClassAd) -> frozenset[int]:
         """Those whose attribute is true for the job."""
         try:
-            return _rows(self._table.attribute(name, job))
+            return self._rows(logical(self._table.attribute(name, job)).data)
         except NoColumn:
             return self._each.have(name, job)
 
     def accepted(self, job: ClassAd) -> frozenset[int]:
         """Those that meet the job's Requirements."""
-        return frozenset(np.flatnonzero(self._table.accepted(job)).tolist())
+        return self._rows(self._table.accepted(job))
 
     def accepting(self, job: ClassAd) -> frozenset[int]:
         """Those whose Requirements the job meets."""
-        return frozenset(np.flatnonzero(self._table.accepting(job)).tolist())
+        return self._rows(self._table.accepting(job))
 
     def values(self, name: str) -> list[Value]:
         """What each has of an attribute."""
@@ -83,9 +86,10 @@ class ColumnTests:
             arrays = [one for column in columns for one in told_apart(column, len(self._table))]
         except NoColumn:
             return self._each.alike(names, rows)
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        wanted = sorted(rows)
-        for row, key in zip(wanted, zip(*(one[wanted].tolist() for one in arrays), strict=True), strict=True):
+        wanted, groups = sorted(rows), dict[tuple[Any, ...], list[int]]()
+        # Most attributes are the same for all: only the others tell rows apart.
+        told = [one.tolist() for one in (array[wanted] for array in arrays) if (one[:1] != one).any()]
+        for row, key in zip(wanted, zip(*told, strict=True) if told else repeat(()), strict=False):
             groups.setdefault(key, []).append(row)
         return list(groups.values())
 
@@ -94,6 +98,10 @@ class ColumnTests:
         if self._drained is None:
             self._drained = self._made_drained()
         return self._drained
+
+    def _rows(self, where: npt.NDArray[np.bool_]) -> frozenset[int]:
+        """Most conditions are true for all slots, or for none."""
+        return self._all if where.all() else frozenset(np.flatnonzero(where).tolist())
 
     def _made_drained(self) -> ColumnTests:
         stored = {}
@@ -149,7 +157,3 @@ class _Drained(Sequence[ClassAd]):
 
     def __iter__(self) -> Iterator[ClassAd]:
         return map(drained, self._slots)
-
-
-def _rows(found: Vector) -> frozenset[int]:
-    return frozenset(np.flatnonzero(logical(found).data).tolist())

@@ -6,11 +6,11 @@ import pytest
 
 from pool.accounting.limits import LimitTable
 from pool.classad import ClassAd, expr
+from pool.explaining.column_tests import ColumnTests
+from pool.explaining.explain import analyze
+from pool.explaining.why import Given, Refused, why_not
 from pool.matching import CycleSettings, JobRequest, Offer, PreemptionPolicy, RankOrder, Snapshot, Standing
-from pool.matching.column_tests import ColumnTests
-from pool.matching.explain import analyze
-from pool.matching.why import Given, Refused, why_not
-from tests.pool.matching.test_explain import a_job, a_slot
+from tests.pool.explaining.test_explain import a_job, a_slot
 
 
 def a_static_slot(**attributes: object) -> ClassAd:
@@ -115,3 +115,43 @@ def test_columns_say_of_slots_what_looking_at_each_says(extra: str) -> None:
     ]
     for job in (a_job(extra), a_job(extra, Owner="bob"), a_job(extra, RequestMemory=300, RequestCpus=2)):
         assert analyze(job, slots, ColumnTests) == analyze(job, slots)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        PreemptionPolicy(),
+        PreemptionPolicy(early=True),
+        PreemptionPolicy(requirements=expr("MY.Memory < 200 && RemoteUserPrio > SubmitterUserPrio * 1.2")),
+        PreemptionPolicy(requirements=expr("MY.Memory < 200"), early=True),
+    ],
+)
+@pytest.mark.parametrize(
+    ("left", "ever"), [({}, True), ({"RetirementTimeRemaining": 0}, True), ({"RetirementTimeRemaining": 0}, False)]
+)
+def test_columns_say_of_holders_what_looking_at_each_says(
+    policy: PreemptionPolicy, left: dict[str, object], ever: bool
+) -> None:
+    held = [
+        a_static_slot(
+            Name=f"slot1@ep{number}",
+            State="Claimed",
+            RemoteOwner=f"user{number % 3}@pool.test",
+            Memory=64 * (number % 7),
+            MyCurrentTime=1000 + number % 2,
+            CurrentRank=float(number % 4),
+            Rank=(0.0, 2.0)[number % 5 > 2],
+            **(left | ({"RetirementTimeRemaining": 3} if ever and number % 11 == 5 else {})),
+            **(
+                {"PreemptingUser": f"user{number // 4 % 3}@pool.test", "PreemptingRank": 2.0} if number % 4 == 3 else {}
+            ),
+        )
+        for number in range(200)
+    ]
+    standings = {f"user{number}@pool.test": Standing(50.0 + 100 * number, 1.0, 1) for number in range(3)}
+    request = JobRequest("", "alice@pool.test", 1, ClassAd({"Requirements": expr("TARGET.Memory > 100")}), 1)
+    settings = CycleSettings(RankOrder(preemption=policy))
+    snapshot = Snapshot([], [request], {"alice@pool.test": Standing(100.0), **standings}, settings, now=1002.0)
+    said = why_not(snapshot, request, held, None)
+    assert len(said) > 2
+    assert why_not(snapshot, request, held, None, tests=ColumnTests) == said

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pool.classad import ClassAd, expr
-from pool.matching.column_tests import ColumnTests, KeptTests
-from pool.matching.explain import Analysis, analyze
-from pool.matching.slot_tests import EachSlot, MakeTests
+from pool.explaining.analysis import Analysis
+from pool.explaining.column_tests import ColumnTests, KeptTests
+from pool.explaining.explain import analyze
+from pool.explaining.slot_tests import EachSlot, MakeTests
 from tests.own_attributes import own
 
 REQUIREMENTS = (

@@ -8,16 +8,25 @@ it is told why those who hold what suits it need not make way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pool.classad import ClassAd
+from pool.explaining.analysis import counted
+from pool.explaining.slot_tests import EachSlot, MakeTests, SlotTests
 from pool.matching.bounds import NO_MATCH
 from pool.matching.candidates import Evaluate, evaluate_each
 from pool.matching.cycle import negotiate
 from pool.matching.offers import holder_of
-from pool.matching.preempt import Asker, judge
-from pool.matching.slot_tests import EachSlot, MakeTests
+from pool.matching.preempt import (
+    READ_OF_HOLDERS,
+    READ_OF_RETIREMENT,
+    Asker,
+    PreemptionPolicy,
+    Preempts,
+    judge,
+    standing,
+)
 from pool.matching.snapshot import NEWCOMER, JobRequest, Matched, Snapshot
 from pool.matching.submitters import Submitters
 
@@ -56,7 +65,7 @@ def why_not(
     reason = plan.rejections[0].reason if plan.rejections else NO_MATCH
     if reason != NO_MATCH:
         return [sentence(reason)]
-    stay = _holders_stay(snapshot, request, _suiting(held, request.ad, tests))
+    stay = _holders_stay(snapshot, request, held, tests)
     first = _came_first(snapshot, request, refused, tests) if refused is not None and refused.reason == NO_MATCH else ""
     return [*stay, f"In the last minute other jobs came first{first}"] if first else stay
 
@@ -102,31 +111,39 @@ def _named(counts: Counter[str], snapshot: Snapshot, to: str) -> str:
     for name, count in ordered[:SHOWN]:
         known = snapshot.standings.get(name)
         priority = f" (effective priority {known.priority:g})" if known else ""
-        said.append(f"{_slots(count)} {to} {name}{priority}")
+        said.append(f"{counted(count)} {to} {name}{priority}")
     rest = sum(count for _, count in ordered[SHOWN:])
-    return ", ".join([*said, f"{_slots(rest)} {to} others"] if rest else said)
+    return ", ".join([*said, f"{counted(rest)} {to} others"] if rest else said)
 
 
 def _stands(snapshot: Snapshot, submitter: str) -> str:
     ours = snapshot.standings.get(submitter, NEWCOMER)
-    return f"{submitter} has {_slots(ours.slots)} at effective priority {ours.priority:g}; lower is better."
+    return f"{submitter} has {counted(ours.slots)} at effective priority {ours.priority:g}; lower is better."
 
 
-def _slots(count: int) -> str:
-    return f"{count} slot{'' if count == 1 else 's'}"
-
-
-def _holders_stay(snapshot: Snapshot, request: JobRequest, suiting: Iterable[ClassAd]) -> list[str]:
+def _holders_stay(snapshot: Snapshot, request: JobRequest, held: Sequence[ClassAd], tests: MakeTests) -> list[str]:
     """Why those who hold slots that suit the job need not make way, and who they are."""
     asker = Asker(request.ad, request.submitter, Submitters(replace(snapshot, requests=[request])), snapshot.now)
     policy, holders = snapshot.settings.order.preemption, dict[str, Counter[str]]()
-    for slot in suiting:
-        found = judge(slot, asker, policy)
-        why = found if isinstance(found, str) else f"{request.submitter} has the share that is due already"
-        holders.setdefault(why, Counter())[holder_of(slot)] += 1
+    for rows in _held_alike(tests(held), request.ad, policy):
+        slot = held[rows[0]]
+        found: list[object] = [standing(slot, asker, policy)]
+        if found[0] is Preempts.BY_PRIORITY:  # each is asked about: PREEMPTION_REQUIREMENTS may read anything of it
+            found = [judge(held[row], asker, policy) for row in rows]
+        for one in found:
+            why = one if isinstance(one, str) else f"{request.submitter} has the share that is due already"
+            holders.setdefault(why, Counter())[holder_of(slot)] += len(rows) // len(found)
     said = [
-        f"{_slots(counts.total())} in use would suit it, but nobody has to make way: {why}."
+        f"{counted(counts.total())} in use would suit it, but nobody has to make way: {why}."
         f" In use are {_named(counts, snapshot, 'by')}."
         for why, counts in sorted(holders.items(), key=lambda one: -one[1].total())
     ]
     return [*said, _stands(snapshot, request.submitter)] if said else []
+
+
+def _held_alike(tests: SlotTests, job: ClassAd, policy: PreemptionPolicy) -> list[list[int]]:
+    """The slots that suit the job, those together of whose holders `standing` says the same."""
+    names = {*READ_OF_HOLDERS}
+    if not policy.early and any(left != 0 for left in tests.values("RetirementTimeRemaining")):
+        names |= {*READ_OF_RETIREMENT}
+    return tests.alike(names, tests.accepted(job) & tests.accepting(job))
