@@ -9,6 +9,7 @@ from typing import NamedTuple
 from minipool.dagman.arguments import Options
 from pool.config import Config, load_config
 from pool.dag.course.states import Limits, Settings
+from pool.dag.language.reader import Options as Reading
 
 
 def configuration() -> Config:
@@ -58,6 +59,15 @@ def limits_of(options: Options, config: Config) -> Limits:
 def _or(asked: int | None, configured: int) -> int:
     # 0 is an answer of its own: no limit.
     return configured if asked is None else asked
+
+
+def reading(options: Options, config: Config) -> Reading:
+    """How the DAG files are read."""
+    return Reading(
+        munge=config.bool("DAGMAN_MUNGE_NODE_NAMES"),
+        use_dag_dir=options.use_dag_dir,
+        any_characters=config.bool("DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS"),
+    )
 
 
 class Paths(NamedTuple):

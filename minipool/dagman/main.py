@@ -17,7 +17,7 @@ from minipool.client.async_line import AsyncLine
 from minipool.client.session import Session
 from minipool.client.surroundings import install_surroundings
 from minipool.dagman.arguments import Options, parse
-from minipool.dagman.configured import configuration, course_settings, paths
+from minipool.dagman.configured import configuration, course_settings, paths, reading
 from minipool.dagman.dagman_out import DagmanOut
 from minipool.dagman.files import Files, save_path
 from minipool.dagman.lock import Lock, Locked
@@ -32,7 +32,6 @@ from pool.config import Config
 from pool.dag.course.course import Course
 from pool.dag.course.scripts import unknown_macros
 from pool.dag.course.states import ExitCode
-from pool.dag.language.reader import Options as Reading
 from pool.dag.language.reader import read
 from pool.dag.model import Dag
 
@@ -175,11 +174,7 @@ def _read(options: Options, config: Config, files: Files, out: DagmanOut) -> Dag
         out.say(f"Loading saved progress from {options.load_save} for DAG.")
     else:
         rescue = _rescue(options, config, files, out)
-    reading = Reading(
-        munge=config.bool("DAGMAN_MUNGE_NODE_NAMES"), use_dag_dir=options.use_dag_dir,
-        any_characters=config.bool("DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS"),
-    )  # fmt: skip
-    return read(options.dags, _text, reading, rescue=rescue)
+    return read(options.dags, _text, reading(options, config), rescue=rescue)
 
 
 def _rescue(options: Options, config: Config, files: Files, out: DagmanOut) -> str:

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from minipool.cli.dag_tools import show
+from minipool.cli.dag_tools import show, watch
 
 VERBS: Final[dict[str, tuple[Callable[[str, Sequence[str]], int], str]]] = {
     "show": (show.main, show.TOOL.summary),
+    "watch": (watch.main, watch.TOOL.summary),
 }
 """What `pool dag` can do."""
-TOOLS: Final = (show.TOOL,)
+TOOLS: Final = (show.TOOL, watch.TOOL)
 
 
 def main(verb: str, argv: Sequence[str]) -> int:

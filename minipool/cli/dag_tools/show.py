@@ -5,7 +5,6 @@ Beside the DAG file are looked for its newest rescue file, the nodes' log, and t
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from minipool.cli.dag_tools.graph_files import newest_rescue, text_of
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import HELP, JSON, Tool, run
 from pool.base.errors import UserError
@@ -52,12 +52,12 @@ def _main(parsed: Parsed) -> int:
     if not files:
         raise UsageError("Give the DAG file.")
     options = Options(use_dag_dir=parsed.has("usedagdir"))
-    rescue = parsed.value("rescue") or _newest_rescue(files)
-    dag = read(files, _text, options, rescue=rescue)
-    refuse_circles(dag, files, _text, options)
+    rescue = parsed.value("rescue") or newest_rescue(files)
+    dag = read(files, text_of, options, rescue=rescue)
+    refuse_circles(dag, files, text_of, options)
     past = look_back(
         dag,
-        rescue=_text(rescue) if rescue else "",
+        rescue=text_of(rescue) if rescue else "",
         events=_events(parsed.value("log"), files[0]),
         status=_status(dag),
     )
@@ -77,25 +77,12 @@ def _main(parsed: Parsed) -> int:
     return 0
 
 
-def _text(file: str) -> str:
-    # Names of files may be bytes that are no text; they come through as they are.
-    with open(file, encoding="utf-8", errors="surrogateescape") as text:
-        return text.read()
-
-
 def _write(file: str, text: str) -> None:
     try:
         with open(file, "w", encoding="utf-8") as out:
             out.write(text)
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}") from None
-
-
-def _newest_rescue(files: Sequence[str]) -> str:
-    """The rescue file of the highest number; those of several DAG files are named _multi."""
-    # condor_dagman names them so, by the first file.
-    base = files[0] + ("_multi" if len(files) > 1 else "")
-    return max(glob.glob(glob.escape(base) + ".rescue[0-9][0-9][0-9]"), default="")
 
 
 def _events(asked: str | None, first: str) -> Iterator[dict[str, Any]]:
@@ -106,7 +93,7 @@ def _events(asked: str | None, first: str) -> Iterator[dict[str, Any]]:
     from pool.jobs.userlog.requests import events_of
 
     try:
-        text = _text(log)
+        text = text_of(log)
     except OSError as error:
         raise UserError(f"{log} cannot be read: {error.strerror}") from None
     yield from events_of(text, year=time.localtime().tm_year)
@@ -120,7 +107,7 @@ def _status(dag: Dag) -> list[dict[str, Any]]:
 
     from pool.classad.forms.lists import read_ads
 
-    ads = read_ads(StringIO(_text(dag.status_file.path)), form="new")
+    ads = read_ads(StringIO(text_of(dag.status_file.path)), form="new")
     return [{name: ad.get(name) for name in ("Node", "NodeStatus", "StatusDetails")} for ad in ads]
 
 

@@ -76,7 +76,7 @@ POOL_VERBS: Final[dict[str, tuple[str, str]]] = {
     "eventlog": ("log_tools.eventlog", "job event logs as JSON, also for other programs"),
     "classad": ("admin_tools.classad", "the ClassAd language: for other programs, and between forms"),
     "completion": ("entry.completion", "a script that completes commands and options in a shell"),
-    "dag": ("dag_tools.dag", "look at a graph of jobs: its layers, its longest way, and what failed and why"),
+    "dag": ("dag_tools.dag", "look at a graph of jobs, its layers and longest way, what failed and why; watch it run"),
     "simulate": ("pool_tools.simulate", "try a recorded workload under another policy"),
     "classad_eval": ("admin_tools.classad_eval", "evaluate ClassAd expressions"),
 }

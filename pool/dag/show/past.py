@@ -19,6 +19,7 @@ State = Literal["done", "failed", "running", "held", "never", "waiting"]
 _NAME: Final = re.compile(r'DAGNodeName = "([^"]+)"|DAG Node: (\S+)')
 _FAILED: Final = re.compile(r"^# Nodes that failed:.*?<ENDLIST>", re.MULTILINE | re.DOTALL)
 SUBMIT, EXECUTE, TERMINATED, ABORTED, HELD, RELEASED, POST_SCRIPT = 0, 1, 5, 9, 12, 13, 16
+SKIPPED, CLUSTER_SUBMIT, CLUSTER_REMOVE = 34, 35, 36
 _DONE, _ERROR = 5, 6
 """NodeStatus of the node status file."""
 
@@ -38,20 +39,82 @@ def look_back(
     dag: Dag, *, rescue: str = "", events: Iterable[Mapping[str, Any]] = (), status: Iterable[Mapping[str, Any]] = ()
 ) -> list[NodePast]:
     """What became of each node. `rescue` is that file's text; the graph was read with it."""
-    found = [NodePast("done") if node.done else NodePast() for node in dag.nodes]
-    numbers = {node.name: number for number, node in enumerate(dag.nodes)}
-    for name in failed_in(rescue):
-        if name in numbers and found[numbers[name]].state != "done":
-            found[numbers[name]] = NodePast("failed")
-    _follow(dag, found, numbers, events)
+    past = Past(dag, rescue)
+    for event in events:
+        past.take(event)
     for ad in status:
-        _explain(found, numbers.get(str(ad.get("Node")), -1), ad)
-    # What a node cannot reach any more, as one that it waits for has failed.
-    for number in [number for number, past in enumerate(found) if past.state == "failed"]:
-        for behind in reach(dag.children, (number,)):
-            if found[behind].state == "waiting":
-                found[behind] = NodePast("never", f"waits for {dag.nodes[number].name}")
-    return found
+        past.explain(ad)
+    past.give_up()
+    return past.nodes
+
+
+class Past:
+    """What is known of a graph's nodes so far, event by event of their log."""
+
+    def __init__(self, dag: Dag, rescue: str = "") -> None:
+        self.dag = dag
+        self.nodes = [NodePast("done") if node.done else NodePast() for node in dag.nodes]
+        self.begun_at: dict[int, float] = {}
+        """When the jobs of a node were last submitted."""
+        self._numbers = {node.name: number for number, node in enumerate(dag.nodes)}
+        self._runs: dict[tuple[int, int], _Run] = {}
+        for name in failed_in(rescue):
+            if name in self._numbers and self.nodes[self._numbers[name]].state != "done":
+                self.nodes[self._numbers[name]] = NodePast("failed")
+
+    def number(self, name: str) -> int | None:
+        """The node of this name."""
+        return self._numbers.get(name)
+
+    def take(self, event: Mapping[str, Any]) -> int | None:
+        """What the event says; the node that it is about, if one is."""
+        # Nodes without a job are told apart by the third number alone.
+        kind, job = event["type"], (event["cluster"], event["subproc"])
+        if kind == SKIPPED:
+            if (number := self._named(event, "SkipEventLogNotes")) is not None:
+                self.nodes[number] = NodePast("done")
+            return number
+        if kind == POST_SCRIPT and job not in self._runs:  # its PRE script has failed: there was no job
+            self._runs[job] = _Run(node=self._numbers.get(str(event["attrs"].get("DAGNodeName"))))
+        if kind in (SUBMIT, CLUSTER_SUBMIT) and job not in self._runs:
+            self._runs[job] = _Run(is_factory=kind == CLUSTER_SUBMIT)
+        run = self._runs.get(job)
+        if run is None:
+            return None
+        if kind == SUBMIT and run.node is None:
+            self._begin(run, event)
+        if run.node is not None:
+            has_post = self.dag.nodes[run.node].post is not None
+            self.nodes[run.node] = _after(self.nodes[run.node], run, event, has_post=has_post)
+        return run.node
+
+    def _begin(self, run: _Run, event: Mapping[str, Any]) -> None:
+        run.node, run.at = self._named(event, "LogNotes"), event["time"]
+        if run.node is not None:
+            self.begun_at[run.node] = run.at
+            self.nodes[run.node] = NodePast("running", runs=self.nodes[run.node].runs + 1)
+
+    def _named(self, event: Mapping[str, Any], attribute: str) -> int | None:
+        name = _NAME.search(str(event["attrs"].get(attribute, "")))
+        return self._numbers.get(name[1] or name[2]) if name else None
+
+    def explain(self, ad: Mapping[str, Any]) -> None:
+        """What the node status file says of a node."""
+        number = self._numbers.get(str(ad.get("Node")))
+        if number is None:
+            return
+        past, state, details = self.nodes[number], ad.get("NodeStatus"), str(ad.get("StatusDetails", ""))
+        if state == _ERROR and (past.state != "failed" or not past.why):
+            self.nodes[number] = past._replace(state="failed", why=details)
+        elif state == _DONE and past.state == "waiting":
+            self.nodes[number] = past._replace(state="done")
+
+    def give_up(self) -> None:
+        """No more comes: what a node waits for that has failed never comes either."""
+        for number in [number for number, past in enumerate(self.nodes) if past.state == "failed"]:
+            for behind in reach(self.dag.children, (number,)):
+                if self.nodes[behind].state == "waiting":
+                    self.nodes[behind] = NodePast("never", f"waits for {self.dag.nodes[number].name}")
 
 
 def of_layers(dag: Dag) -> list[list[int]]:
@@ -72,30 +135,17 @@ def failed_in(rescue: str) -> list[str]:
 
 
 class _Run:
-    """The jobs of a node's submission, while the log tells of them."""
+    """The jobs of one submission, while the log tells of them."""
 
-    def __init__(self, node: int, at: float) -> None:
-        self.node, self.at = node, at
+    def __init__(self, *, is_factory: bool = False, node: int | None = None) -> None:
+        self.node = node
+        self.at = 0.0
         self.procs: set[int] = set()
         self.failed = ""
+        self.makes_jobs = is_factory
 
 
-def _follow(dag: Dag, found: list[NodePast], numbers: Mapping[str, int], events: Iterable[Mapping[str, Any]]) -> None:
-    runs: dict[int, _Run] = {}
-    for event in events:
-        cluster, kind = event["cluster"], event["type"]
-        if kind == SUBMIT and cluster not in runs:
-            name = _NAME.search(str(event["attrs"].get("LogNotes", "")))
-            number = numbers.get((name[1] or name[2]) if name else "", -1)
-            if number < 0:
-                continue
-            runs[cluster] = _Run(number, event["time"])
-            found[number] = NodePast("running", runs=found[number].runs + 1)
-        if (run := runs.get(cluster)) is not None:
-            found[run.node] = _after(dag, found[run.node], run, event)
-
-
-def _after(dag: Dag, past: NodePast, run: _Run, event: Mapping[str, Any]) -> NodePast:
+def _after(past: NodePast, run: _Run, event: Mapping[str, Any], *, has_post: bool) -> NodePast:
     attributes, took = event["attrs"], max(event["time"] - run.at, 0.0)
     match event["type"]:
         case 0:
@@ -104,13 +154,17 @@ def _after(dag: Dag, past: NodePast, run: _Run, event: Mapping[str, Any]) -> Nod
             return past._replace(state="held", why=str(attributes.get("HoldReason", "")))
         case 13:
             return past._replace(state="running", why="")
-        case 5 | 9:
-            run.procs.discard(event["proc"])
-            run.failed = run.failed or _how(event["type"], attributes)
-            # Where there is a POST script it decides, later.
+        case 5 | 9 | 36:
+            if event["type"] == CLUSTER_REMOVE:
+                run.makes_jobs = False
+            else:
+                run.procs.discard(event["proc"])
+                run.failed = run.failed or _how(event["type"], attributes)
+            if has_post:  # it decides, later
+                return past._replace(state="running", why=run.failed)
             if run.failed:
                 return past._replace(state="failed", why=run.failed, seconds=took)
-            if not run.procs and dag.nodes[run.node].post is None:
+            if not run.procs and not run.makes_jobs:
                 return past._replace(state="done", why="", seconds=took)
         case 16:
             how = _how(16, attributes)
@@ -126,13 +180,3 @@ def _how(kind: int, attributes: Mapping[str, Any]) -> str:
         return f"signal {attributes.get('TerminatedBySignal')}"
     code = attributes.get("ReturnValue", 0)
     return f"exit code {code}" if code else ""
-
-
-def _explain(found: list[NodePast], number: int, ad: Mapping[str, Any]) -> None:
-    if number < 0:
-        return
-    past, state, details = found[number], ad.get("NodeStatus"), str(ad.get("StatusDetails", ""))
-    if state == _ERROR and (past.state != "failed" or not past.why):
-        found[number] = past._replace(state="failed", why=details)
-    elif state == _DONE and past.state == "waiting":
-        found[number] = past._replace(state="done")

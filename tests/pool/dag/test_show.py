@@ -51,7 +51,7 @@ def a_dag(lines: str) -> Dag:
 
 
 def an_event(kind: int, cluster: int, at: float, proc: int = 0, **attrs: object) -> dict[str, object]:
-    return {"type": kind, "cluster": cluster, "proc": proc, "time": at, "attrs": attrs}
+    return {"type": kind, "cluster": cluster, "proc": proc, "time": at, "subproc": 0, "attrs": attrs}
 
 
 def submitted(node: str, cluster: int, at: float, proc: int = 0) -> dict[str, object]:
