@@ -143,7 +143,7 @@ class Leading:
                     self._tasks.keep(self._listen, rank)
             self._tasks.keep(self._renew)
             while True:
-                self._happens(Look())
+                self._happens(Look(len(self._schedds)))
                 self._drop_over()
                 await trio.sleep(self._timeout_s / BEATS)
 
@@ -183,12 +183,13 @@ class Leading:
 
     def _hear(self, said: Stands) -> None:
         if self._me is not None and 0 <= said.rank < self._me.ranks and said.rank != self._me.rank:
-            self._happens(Heard(said.rank, said.leads, said.term, said.ready))
+            self._happens(Heard(said.rank, said.leads, said.term, said.ready, said.seen))
 
     def _stands(self) -> Stands:
         if self._me is None:
             raise UserError("this negotiator has no HAD_LIST", expected="the same HAD_LIST on each central manager")
-        return Stands(rank=self._me.rank, term=self._me.term, leads=self._me.leads, ready=self._replica.ready)
+        me = self._me
+        return Stands(rank=me.rank, term=me.term, leads=me.leads, ready=self._replica.ready, seen=me.highest)
 
     def _gone(self, name: str, known: _Schedd) -> None:
         if self._schedds.get(name) is known:
@@ -206,14 +207,15 @@ class Leading:
     # ---- schedds
 
     async def _ask_all(self) -> None:
-        """Lead, when every schedd that answers grants its lease."""
+        """Lead, when every schedd that answers grants its lease, and one does."""
         assert self._me is not None
         term = self._me.term
         async with trio.open_nursery() as nursery:
             tasks = Tasks(nursery, self._start.log)
             for name, known in list(self._schedds.items()):
                 tasks.once(self._ask, name, known)
-        self._happens(Agreed(term))
+        now = trio.current_time()
+        self._happens(Agreed(term, sum(known.until > now for known in self._schedds.values())))
 
     async def _ask(self, name: str, known: _Schedd) -> None:
         assert self._me is not None

@@ -2,8 +2,9 @@
 
 The candidates are those of HAD_LIST, by rank. Each hears from the others at short intervals. When none that is heard
 leads, and none before it in the list is heard, a candidate asks all schedds that it reaches for a lease. It leads when
-no schedd refuses. A schedd leases to one candidate at a time, and to no other before that lease is over; so while a
-single schedd reaches both, two never lead at once, whatever of each other they hear.
+one grants it, and none refuses. A schedd leases to one candidate at a time, and to no other before that lease is over;
+so while a single schedd reaches both, two never lead at once, whatever of each other they hear. Who reaches no schedd
+does not begin to lead: those that are away may have promised something to another.
 
 Each time that somebody asks to lead is a *term*; no two candidates have the same. Whoever leads and hears of a higher
 term of another who leads gives up.
@@ -35,19 +36,22 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Another candidate has spoken. `ready`: it has the accounts that the leader has."""
+    """Another candidate has spoken. `ready`: it has the accounts that the leader has; `seen`: the highest term that it
+    has heard of, which may be one of a negotiator's former life."""
 
     rank: int
     leads: bool
     term: int
     ready: bool = False
+    seen: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """Every schedd that was reached has granted its lease for this term."""
+    """No schedd has refused this term, and so many have granted their leases."""
 
     term: int
+    leases: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Time has passed."""
+    """Time has passed; so many schedds are there."""
+
+    schedds: int
 
 
 Event: TypeAlias = Heard | Agreed | Refused | Look
@@ -96,16 +102,22 @@ class Candidate:
         leaders = [heard for at, heard in self.others if heard.leads and now - at < self.silence_s]
         return max(leaders, key=lambda heard: heard.term).rank if leaders else None
 
-    def may_ask(self, now: float) -> bool:
+    def may_ask(self, schedds: int, now: float) -> bool:
         """Whether nobody who is heard goes first. Nobody is taken to be gone before he could have been heard."""
         fresh = {heard.rank for at, heard in self.others if now - at < self.silence_s}
-        if now < self.not_before or self.leader(now) is not None or any(rank < self.rank for rank in fresh):
+        goes_first = self.leader(now) is not None or any(rank < self.rank for rank in fresh)
+        if schedds == 0 or now < self.not_before or goes_first:
             return False
         return len(fresh) == self.ranks - 1 or now - self.began_at >= self.silence_s
 
+    @property
+    def highest(self) -> int:
+        """The highest term that it has heard of."""
+        return max(self.term, self.seen)
+
     def next_term(self) -> int:
         """Higher than any that it has heard of, and no other candidate's."""
-        return (max(self.term, self.seen) // self.ranks + 1) * self.ranks + self.rank
+        return (self.highest // self.ranks + 1) * self.ranks + self.rank
 
 
 Stepped: TypeAlias = tuple[Candidate, tuple[Effect, ...]]
@@ -116,20 +128,22 @@ def step(who: Candidate, event: Event, now: float) -> Stepped:
     match event:
         case Heard():
             return _heard(who, event, now)
-        case Agreed(term):
+        case Agreed(term, leases):
             if who.role is Role.ASKING and term == who.term:
-                return replace(who, role=Role.LEADING), (Effect.LEAD,)
+                if leases:
+                    return replace(who, role=Role.LEADING), (Effect.LEAD,)
+                return replace(who, role=Role.STANDBY), ()
         case Refused():
             return _refused(who, event, now)
-        case Look():
-            if who.role is Role.STANDBY and who.may_ask(now):
+        case Look(schedds):
+            if who.role is Role.STANDBY and who.may_ask(schedds, now):
                 return replace(who, role=Role.ASKING, term=who.next_term()), (Effect.ASK,)
     return who, ()
 
 
 def _heard(who: Candidate, said: Heard, now: float) -> Stepped:
     others = (*(one for one in who.others if one[1].rank != said.rank), (now, said))
-    who = replace(who, others=others, seen=max(who.seen, said.term))
+    who = replace(who, others=others, seen=max(who.seen, said.term, said.seen))
     if who.role is not Role.STANDBY and said.leads and said.term > who.term:
         return _gives_up(who, now)
     if who.leads and who.yields and said.rank < who.rank and said.ready and not said.leads:

@@ -15,6 +15,7 @@ KNOWN_IN_SPOOL: Final = (
     "[0-9]*",  # the schedd's, which removes directories of jobs that are gone
     "job_queue.*",
     "users.json*",
+    "negotiator_leases.*",
     "checkpoint-cleanup",
     "history*",
     "*history*",

@@ -73,12 +73,14 @@ class MeetNegotiator(Request[Met], tag="negotiator.meet"):
 
 
 class Stands(Record):
-    """How one of several negotiators stands. `ready`: it has the accounts that the leader has."""
+    """How one of several negotiators stands. `ready`: it has the accounts that the leader has; `seen`: the highest term
+    that it has heard of."""
 
     rank: int
     term: int
     leads: bool
     ready: bool = False
+    seen: int = 0
 
 
 class Standing(Request[Stands], tag="negotiator.standing"):

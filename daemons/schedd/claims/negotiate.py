@@ -206,7 +206,8 @@ class Negotiation:
         self._met[met.name] = peer
         slice = self._slices.get(met.slice)
         if slice is None:
-            lease = NegotiatorLease(self._core.log, lambda: self.work_changed(True))
+            kept, name = self._core.kept_leases, f"{self._place.pool}/{met.slice}"
+            lease = NegotiatorLease(self._core.log, lambda: self.work_changed(True), kept, name)
             slice = self._slices[met.slice] = Slice(met.slice, lease)
         self._slice_of[peer] = slice
         if not met.leased:
@@ -317,9 +318,9 @@ class Negotiation:
             raise UserError("this schedd has not met this negotiator yet")
         return self._slice_of[peer]
 
-    def asked(self, peer: Peer, request: AskLease) -> LeaseAnswer:
+    async def asked(self, peer: Peer, request: AskLease) -> LeaseAnswer:
         """A negotiator wants the lease of its slice, or gives it back."""
-        return self._slice(peer).lease.ask(peer, request)
+        return await self._slice(peer).lease.ask(peer, request)
 
     def offered(self, peer: Peer, request: OfferMatches) -> MatchesTaken:
         """Take as many slots as there are jobs for them, and hand the others back."""

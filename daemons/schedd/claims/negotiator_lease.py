@@ -8,18 +8,22 @@ import trio
 
 from daemons.base.log import Log
 from daemons.base.sync import Signal
+from daemons.schedd.core.kept_leases import KeptLeases
 from pool.base.errors import UserError
-from pool.hosts.leading import Asked, Leased
+from pool.hosts.leading import Asked
 from protocol.messages.offers import AskLease, LeaseAnswer
 from protocol.rpc.endpoints import Peer
 
 
 class NegotiatorLease:
-    """The lease, and the connection that it is good on. `changed` fires when another connection may be meant."""
+    """The lease, and the connection that it is good on. `changed` fires when another connection may be meant.
 
-    def __init__(self, log: Log, moved: Callable[[], None]) -> None:
-        self._log, self._moved = log, moved
-        self._lease = Leased()
+    `kept` has, by `name`, what a schedd promised that was killed since.
+    """
+
+    def __init__(self, log: Log, moved: Callable[[], None], kept: KeptLeases, name: str) -> None:
+        self._log, self._moved, self._kept, self._name = log, moved, kept, name
+        self._lease = kept.recall(name)
         self._peer: Peer | None = None
         self._alone = False
         self._others: list[Peer] = []
@@ -66,7 +70,7 @@ class NegotiatorLease:
         if not self.serves(peer):
             raise UserError("another negotiator has this schedd's lease, or nobody")
 
-    def ask(self, peer: Peer, request: AskLease) -> LeaseAnswer:
+    async def ask(self, peer: Peer, request: AskLease) -> LeaseAnswer:
         """A negotiator wants the lease, or gives it back."""
         now = trio.current_time()
         if request.gives_back:
@@ -75,6 +79,9 @@ class NegotiatorLease:
         before = self._lease
         self._lease, said = before.ask(Asked(request.rank, request.term, request.lease_s, request.leads), now)
         if said.granted:
+            await self._kept.keep(self._name, self._lease, request.lease_s)
+            if (self._lease.rank, self._lease.term) != (request.rank, request.term):  # meanwhile it is another's
+                return LeaseAnswer(granted=False, term=self._lease.term)
             anew = request.anew or peer is not self._peer or before.term != request.term or before.holder(now) is None
             self._peer, self._alone = peer, False
             if anew:

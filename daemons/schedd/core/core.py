@@ -20,6 +20,7 @@ from daemons.agent.main import socket_name
 from daemons.base.pace import Pace
 from daemons.schedd.core.executions import Executions
 from daemons.schedd.core.holdings import Holdings
+from daemons.schedd.core.kept_leases import KeptLeases
 from daemons.schedd.core.listeners import Listeners
 from pool.base.errors import UserError
 from pool.base.words import split_list
@@ -97,6 +98,7 @@ class Core:
         self.holdings = Holdings()
         """What is held of the home pool; what of others, `holdings_in` says."""
         self._holdings_elsewhere: dict[str, Holdings] = {}
+        self.kept_leases = KeptLeases(point.start)
         self.flock_levels = FlockLevels(point.settings.flock)
         self.stats: Counter[str] = Counter()
         self.requested: dict[Job, Callable[[], None]] = {}

@@ -6,7 +6,6 @@ The settings are a small file in SPOOL that is replaced as a whole; who has no s
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 import trio
 
 from daemons.base.pace import Pace
+from daemons.base.whole_file import replace_file
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.selection import is_super_user
 from pool.base.errors import ClassAdError, PoolError, SubmitError, UserError
@@ -126,7 +126,7 @@ class Users:
         edits = _edits(request.attributes)
         async with self._changing:  # each change builds on what the one before it has written
             known = self._changed(request, edits)
-            await self._core.start.world.threads.run_sync(_write, self._path, known)
+            await self._core.start.world.threads.run_sync(replace_file, self._path, json.dumps(known))
             self._known = known
         return DONE
 
@@ -201,13 +201,3 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
 def _damaged(path: Path, what: str) -> PoolError:
     expected = "JSON as the schedd writes it, users and projects with their settings; without the file nobody has any"
     return PoolError(f"{path} {what}", expected=expected)
-
-
-def _write(path: Path, known: dict[str, dict[str, str]]) -> None:
-    new = path.with_suffix(".new")
-    with open(new, "w", encoding="utf-8") as file:
-        json.dump(known, file)
-        file.flush()
-        # Before the rename: after a power cut the name must not lead to an empty file.
-        os.fsync(file.fileno())
-    os.replace(new, path)

@@ -150,6 +150,23 @@ async def test_central_managers_that_do_not_hear_each_other_do_not_both_negotiat
         assert len(set(pool.served())) == 2
 
 
+async def test_a_schedd_that_is_killed_keeps_its_lease(tmp_path: Path, autojump_clock: object) -> None:
+    async with a_pool(tmp_path) as pool:
+        pool.network.cut(*NAMES)
+        await trio.sleep(30)
+        for _ in range(20):
+            await pool.ap.kill("schedd")
+            await trio.sleep(pool.ap.world.rng.uniform(0, 3))
+            await pool.ap.start("schedd")
+            await trio.sleep(pool.ap.world.rng.uniform(0, 3))
+        assert len(set(pool.served())) == 1
+        assert re.findall(r"Leads\.", pool.log(1)) == []
+        await pool.crash(0)
+        await pool.ap.kill("schedd")
+        await pool.ap.start("schedd")
+        assert await pool.until_leased(2) <= 30  # what it has promised is over some time
+
+
 async def test_negotiators_of_one_local_name_stand_in_for_each_other(tmp_path: Path, autojump_clock: object) -> None:
     async with a_pool(tmp_path) as pool:
         for cm in pool.cms:

@@ -29,30 +29,48 @@ def a_candidate(rank: int, **fields: object) -> Candidate:
 
 def test_the_first_leads_at_once_when_all_are_heard_and_nobody_leads() -> None:
     first, _ = step(a_candidate(0), Heard(1, False, 0), 1.0)
-    first, effects = step(first, Look(), 1.0)
+    first, effects = step(first, Look(1), 1.0)
     assert effects == (Effect.ASK,)
-    first, effects = step(first, Agreed(first.term), 1.0)
+    first, effects = step(first, Agreed(first.term, 1), 1.0)
     assert (first.leads, effects) == (True, (Effect.LEAD,))
 
 
 def test_the_second_stands_by_while_the_first_is_heard_and_asks_when_it_is_silent() -> None:
     second, _ = step(a_candidate(1), Heard(0, True, 2), 20.0)
-    assert step(second, Look(), 29.9)[1] == ()
-    second, effects = step(second, Look(), 30.0)
+    assert step(second, Look(1), 29.9)[1] == ()
+    second, effects = step(second, Look(1), 30.0)
     assert (second.role, effects, second.term) == (Role.ASKING, (Effect.ASK,), 5)
 
 
 def test_nobody_is_taken_to_be_gone_before_he_could_be_heard() -> None:
-    assert step(a_candidate(0), Look(), 9.9)[1] == ()
-    assert step(a_candidate(0), Look(), 10.0)[1] == (Effect.ASK,)
+    assert step(a_candidate(0), Look(1), 9.9)[1] == ()
+    assert step(a_candidate(0), Look(1), 10.0)[1] == (Effect.ASK,)
+
+
+def test_who_reaches_no_schedd_asks_for_no_lead() -> None:
+    assert step(a_candidate(0), Look(0), 10.0)[1] == ()
+    heard, _ = step(a_candidate(0), Heard(1, False, 0), 9.0)
+    assert step(heard, Look(0), 9.0)[1] == ()
+    assert step(heard, Look(1), 9.0)[1] == (Effect.ASK,)
+
+
+def test_who_is_granted_nothing_does_not_lead() -> None:
+    asking, _ = step(a_candidate(0), Look(1), 10.0)
+    assert step(asking, Agreed(asking.term, 0), 11.0) == (replace(asking, role=Role.STANDBY), ())
+    assert step(asking, Agreed(asking.term, 1), 11.0)[1] == (Effect.LEAD,)
+
+
+def test_who_comes_back_leads_in_a_higher_term_than_in_its_former_life() -> None:
+    again, _ = step(a_candidate(0), Heard(1, False, 7, True, seen=10), 1.0)
+    assert step(again, Look(1), 1.0)[0].term == 12
 
 
 def test_a_refusal_ends_the_asking_until_the_lease_is_over() -> None:
-    second, _ = step(a_candidate(1), Look(), 20.0)
+    second, _ = step(a_candidate(1), Look(1), 20.0)
     second, effects = step(second, Refused(second.term, 2, 12.0), 20.0)
     assert (second.role, effects) == (Role.STANDBY, (Effect.RELEASE,))
-    assert step(second, Look(), 31.9)[1] == ()
-    assert step(second, Look(), 32.0)[1] == (Effect.ASK,)
+    assert step(second, Look(1), 31.9)[1] == ()
+    assert step(second, Look(1), 32.0)[1] == (Effect.ASK,)
 
 
 def test_of_two_who_lead_the_one_of_the_lower_term_gives_up() -> None:
@@ -108,6 +126,8 @@ class Simulated:
     """Until when a candidate takes a schedd's lease for its own."""
     cut: set[tuple[int, int]] = field(default_factory=set)
     dead: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    """The schedds that are down."""
 
     def __post_init__(self) -> None:
         self.candidates = [a_candidate(rank) for rank in range(2)]
@@ -122,10 +142,12 @@ class Simulated:
                 self.release(rank)
 
     def reached(self, rank: int) -> list[int]:
-        return [number for number in range(self.schedds) if (rank, number) not in self.cut]
+        there = (number for number in range(self.schedds) if number not in self.gone)
+        return [number for number in there if (rank, number) not in self.cut]
 
     def ask(self, rank: int, *, leads: bool) -> None:
         who, sent_at = self.candidates[rank], self.now
+        granted = 0
         for number in self.reached(rank):
             lost = self.rng.random() < 0.1
             asked = Asked(rank, who.term, LEASE_S, leads)
@@ -134,12 +156,13 @@ class Simulated:
                 continue
             if answer.granted:
                 self.believes[rank, number] = sent_at + LEASE_S
+                granted += 1
             else:
                 self.happens(rank, Refused(who.term, answer.term, answer.left_s))
                 if not self.candidates[rank].leads:
                     return
         if not leads:
-            self.happens(rank, Agreed(who.term))
+            self.happens(rank, Agreed(who.term, granted))
 
     def release(self, rank: int) -> None:
         for number in range(self.schedds):
@@ -152,6 +175,16 @@ class Simulated:
         self.believes = {key: until for key, until in self.believes.items() if key[0] != rank}
         self.candidates[rank] = a_candidate(rank, began_at=self.now)
 
+    def crash_schedd(self, number: int) -> None:
+        """It goes, or is back with the lease that it has kept, and whoever leads asks it."""
+        self.gone ^= {number}
+        self.believes = {key: until for key, until in self.believes.items() if key[1] != number}
+        kept = self.leases[number]
+        self.leases[number] = Leased(kept.rank, kept.term, self.now + LEASE_S)
+        for rank in {0, 1} - self.dead:
+            if self.candidates[rank].leads:
+                self.ask(rank, leads=True)
+
     def second(self) -> None:
         self.now += BEAT_S
         for rank in (0, 1):
@@ -159,8 +192,8 @@ class Simulated:
                 continue
             other = self.candidates[1 - rank]
             if (0, -1) not in self.cut and 1 - rank not in self.dead:
-                self.happens(rank, Heard(1 - rank, other.leads, other.term, True))
-            self.happens(rank, Look())
+                self.happens(rank, Heard(1 - rank, other.leads, other.term, True, other.highest))
+            self.happens(rank, Look(len(self.reached(rank))))
             if self.candidates[rank].leads and self.now % 5 == 0:
                 self.ask(rank, leads=True)
 
@@ -210,6 +243,30 @@ def test_a_schedd_serves_one_at_a_time_however_the_pool_is_cut(seed: int) -> Non
         acting = pool.acting()
         assert not acting[0] & acting[1]
     pool.cut.clear()
+    for _ in range(60):
+        pool.second()
+    assert sorted(map(len, pool.acting().values())) == [0, 2]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_never_two_lead_while_schedds_die_at_random(seed: int) -> None:
+    rng = random.Random(seed)
+    pool = Simulated(rng, schedds=2)
+    led = set()
+    for _ in range(1500):
+        if rng.random() < 0.02:
+            pool.cut ^= {(0, -1)}
+        if rng.random() < 0.005:
+            pool.crash(rng.choice((0, 1)))
+        if rng.random() < 0.1:
+            pool.crash_schedd(rng.choice((0, 1)))
+        pool.second()
+        acting = pool.acting()
+        assert not (acting[0] and acting[1]), (seed, pool.now, acting)
+        led |= {rank for rank, schedds in acting.items() if schedds}
+    assert led
+    for all_of in (pool.cut, pool.dead, pool.gone):
+        all_of.clear()
     for _ in range(60):
         pool.second()
     assert sorted(map(len, pool.acting().values())) == [0, 2]

@@ -1,0 +1,17 @@
+"""A small file that is replaced as a whole: after a crash or a power cut it says all of the old, or all of the new."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Returns when the text is on disk under this name."""
+    new = path.with_suffix(".new")
+    with open(new, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        # Before the rename: after a power cut the name must not lead to an empty file.
+        os.fsync(file.fileno())
+    os.replace(new, path)
