@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from pool.classad.values.environment import ENV
 from tests.daemons.warm_zygotes import warm_process
+from tests.whole.warm_masters import warm_masters
 
 # A shell that starts the tests in the background ignores these, and a script cannot trap what was ignored at its start.
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -42,8 +43,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _zygotes_can_be_forked() -> Iterator[None]:
-    with warm_process():
+def _zygotes_and_masters_can_be_forked() -> Iterator[None]:
+    with warm_process(), warm_masters():
         yield
 
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from tests.docs.pages import PAGES
-from tests.whole.real_pool import DEADLINE_S, MARK, RealPool, as_account, pool_directory
+from tests.whole.real_pool import DEADLINE_S, RealPool, as_account, pool_directory
+from tests.whole.warm_masters import MARK
 
 README = (PAGES.parent / "README.md").read_text()
 USER = "nobody"

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pool.classad import ClassAd, parse_longs
+from tests.whole.warm_masters import MARK, WarmMaster, warm_process
 
 T = TypeVar("T")
 
 DEADLINE_S = 90.0
 POLL_S = 0.05
-MARK = "MINIPOOL_TEST_MARK"
 DEFAULTS = {"MASTER_BACKOFF_CONSTANT": "0", "ALL_DEBUG": "D_FULLDEBUG", "NUM_CPUS": "2", "DOCKER": ""}
 if "COVERAGE_FILE" in os.environ:  # `make coverage`: daemons that may write in few directories write their data too
     DEFAULTS["TMP_DIR"] = os.path.dirname(os.environ["COVERAGE_FILE"])
@@ -52,29 +52,34 @@ class RealPool:
     ) -> None:
         self.directory, self.settings, self.user, self.owner = directory, dict(settings), user, owner
         self.mark = uuid.uuid4().hex
-        self.master: subprocess.Popen[bytes] | None = None
+        self.master: subprocess.Popen[bytes] | WarmMaster | None = None
         self.run_dir = directory / "run"
 
     # ---- the master
 
     def start(self, *, wait: bool = True) -> None:
         """Start the master; returns when all daemons are up."""
-        command = [sys.executable, *self.program, "master", "--dir", str(self.directory)]
+        words = ["master", "--dir", str(self.directory)]
         for name, value in self.settings.items():
-            command += ["-c", f"{name}={value}"]
+            words += ["-c", f"{name}={value}"]
         (self.run_dir / "ready").unlink(missing_ok=True)  # what a killed master left
         with open(self.directory / "master.err", "ab") as errors:
-            self.master = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                env=self.env(),
-                start_new_session=True,
-                **as_account(self.owner),
-            )
+            warm = warm_process() if self.owner is None and self.program is RealPool.program else None
+            forked = warm.start(words, self.env(), errors.fileno()) if warm is not None else None
+            self.master = forked or self._execute(words, errors.fileno())
         if wait:
             self.until(self._is_up, "the pool to be up")
+
+    def _execute(self, words: Sequence[str], errors: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, *self.program, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            env=self.env(),
+            start_new_session=True,
+            **as_account(self.owner),
+        )
 
     def _is_up(self) -> bool:
         assert self.master is not None
