@@ -28,7 +28,7 @@ from protocol.network.admission import Admission, ConnectionBounds, ConnectionPl
 from protocol.network.channel import Channel, Incoming, Listener, Network
 from protocol.network.listening import wait_for_room
 from protocol.network.net import RealNetwork
-from protocol.rpc import events, token_checks
+from protocol.rpc import events, keeping, token_checks
 from protocol.rpc.connection import Connection, ConnectionLimits
 from protocol.rpc.handshake import ClientConnection, ServerAuth, ServerConnection
 from protocol.rpc.items import Items
@@ -186,17 +186,8 @@ async def _begin(
     peer.on_close(lambda _peer: forget())
     nursery.start_soon(peer.run, early)
     if peer.silence_s is not None:
-        nursery.start_soon(_keep_one, peer, security)
+        keeping.keep(peer, security)
     return peer
-
-
-async def _keep_one(peer: Peer, security: Security) -> None:
-    assert peer.silence_s is not None
-    while not peer.is_closed:
-        with trio.move_on_after(peer.silence_s / 6):
-            await peer.closed.wait()
-        peer.look(trio.current_time())
-        security.heed_revocations()
 
 
 @dataclass
