@@ -56,10 +56,11 @@ def accounting_ads(accountant: Accountant, figures: CycleFigures = NO_FIGURES) -
         ad = _account_ad(account, group, accountant.updated_at)
         if account.is_group:
             ad.update(_group_part(group, figures.groups.get(group.name, GroupFigures())))
-            ad["HierWeightedResourcesUsed"] = _with_all_below(accountant, tree, group)
-        else:
-            found = figures.submitters.get(account.submitter, SubmitterFigures())
-            ad.update({"SubmitterLimit": found.limit, "SubmitterShare": found.share})
+            # Of those in no group, other groups are no part.
+            below = account.weighted_in_use if group is tree.root else _with_all_below(accountant, tree, group)
+            ad["HierWeightedResourcesUsed"] = below
+        found = figures.submitters.get(account.submitter, SubmitterFigures())
+        ad.update({"SubmitterLimit": found.limit, "SubmitterShare": found.share})
         ads.append(ad)
     return ads
 
@@ -86,13 +87,13 @@ def _account_ad(account: SubmitterAccount, group: Group, updated_at: float) -> C
             "HierWeightedResourcesUsed": 0.0,
             "UnchargedTime": 0,
             "WeightedUnchargedTime": 0.0,
-            "BeginUsageTime": int(account.began_at),
-            "LastUsageTime": int(account.last_used_at),
             "Ceiling": _whole(account.ceiling),
             "Floor": _whole(account.floor),
             "LastUpdate": int(updated_at),
         }
     )
+    times = {"BeginUsageTime": int(account.began_at), "LastUsageTime": int(account.last_used_at)}
+    ad.update({name: at for name, at in times.items() if at})  # who has used nothing has no times of use
     for lease in account.leases:
         name = {"ceiling": "Ceiling", "floor": "Floor", "priorityfactor": "PriorityFactor"}[lease.attribute]
         ad[f"{name}LeaseExpiration"] = int(lease.until)

@@ -146,6 +146,8 @@ def _moment(name: str) -> Callable[[UserRow, float], str | None]:
 
 
 def _since(row: UserRow, updated: float) -> str | None:
+    if "LastUsageTime" not in row.ad:
+        return None
     return _span(updated - row.last_used)
 
 

@@ -133,6 +133,14 @@ def test_who_used_nothing_for_a_day_is_shown_when_asked_for(monkeypatch: pytest.
     assert "bob@pool.test" in ran(monkeypatch, "-activefrom", "12", "31", "1969")[0][1]
 
 
+def test_the_time_since_is_blank_where_nothing_was_ever_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = ClassAd({"Name": "eve@pool.test", "Priority": 500.0, "PriorityFactor": 1000.0, "LastUpdate": 2000})
+    monkeypatch.setitem(ANSWERS, GetPriorities, Priorities(submitters=[*USERS, never]))
+    (_, said, _), _ = ran(monkeypatch, "-allusers")
+    (eve,) = (line.split() for line in said.splitlines() if line.startswith("eve@"))
+    assert eve == ["eve@pool.test", "500.00", "1000.00"]
+
+
 def test_a_year_of_two_digits_is_one_of_this_or_the_last_century(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bob@pool.test" not in ran(monkeypatch, "-activefrom", "1", "1", "26")[0][1]
     assert "bob@pool.test" in ran(monkeypatch, "-activefrom", "12", "31", "69")[0][1]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
 from pool.accounting import Accountant, Factors, Group, GroupTree, SubmitterUse
-from pool.accounting.account_ads import accounting_ads
+from pool.accounting.account_ads import CycleFigures, GroupFigures, accounting_ads
 from pool.accounting.accounts import weight_of
+from pool.accounting.quotas import Quota
 from pool.base.errors import UserError
-from pool.classad import ClassAd
+from pool.classad import ClassAd, parse_longs
 
 DAY = 86400.0
 
@@ -152,5 +156,60 @@ def test_a_group_is_charged_for_what_its_submitters_hold() -> None:
     assert accountant.account("z@p").factor == 1000.0
     ads = {ad.eval_str("Name"): ad for ad in accounting_ads(accountant)}
     assert ads["group_a"]["HierWeightedResourcesUsed"] == 5.0
-    assert ads["<none>"]["HierWeightedResourcesUsed"] == 9.0
+    assert ads["<none>"]["HierWeightedResourcesUsed"] == 4.0
     assert (ads["group_a"]["IsAccountingGroup"], ads["z@p"]["AccountingGroup"]) == (True, "<none>")
+
+
+OTHERWISE = {"Priority", "SubmitterLimit", "SubmitterShare", "UnchargedTime", "WeightedUnchargedTime", "MyType"}
+"""What is compared by itself, what a cycle finds of submitters, and what only HTCondor's ads at the collector have."""
+UNUSED = {"AccumulatedUsage", "WeightedAccumulatedUsage"}
+"""Absent there, and 0 here, of those who have used nothing."""
+
+
+def test_accounts_are_told_as_htcondor_tells_them() -> None:
+    recorded = Path(__file__).parents[2] / "cases" / "accounts" / "groups_at_work.ads"
+    theirs = {ad.eval_str("Name", ""): ad for ad in parse_longs(recorded.read_text().splitlines())}
+    ours = {ad.eval_str("Name", ""): ad for ad in accounting_ads(charged_like(theirs), figures_of(theirs))}
+    assert ours.keys() == theirs.keys()
+    for name, ad in theirs.items():
+        missing = UNUSED - set(ad)
+        compared = set(ours[name]) - OTHERWISE - missing
+        assert {one: ours[name][one] for one in compared} == {one: ad[one] for one in set(ad) - OTHERWISE}
+        # HTCondor charges once a second, and rounds what has passed.
+        assert ours[name]["Priority"] == pytest.approx(ad["Priority"], rel=0.01)
+
+
+def charged_like(theirs: Mapping[str, ClassAd]) -> Accountant:
+    """An accountant with those groups, whose users began when they did and hold what they do."""
+    tree = GroupTree(
+        [
+            Group("group_a", 8, is_static=True, accepts_surplus=True),
+            Group("group_a.sub", 3, is_static=True, accepts_surplus=True),
+            Group("group_b", 0.25, is_static=False),
+        ]
+    )
+    accountant = Accountant(DAY, Factors(groups=tree))
+    users = {name: ad for name, ad in theirs.items() if not ad.eval_bool("IsAccountingGroup")}
+    for name, ad in users.items():
+        accountant.set(name, "PriorityFactor", ad.eval_float("PriorityFactor", 0.0), now=1.0)
+        accountant.set(name, "Ceiling", ad.eval_float("Ceiling", 0.0), now=1.0)
+    held: dict[str, SubmitterUse] = {}
+    for began, name in sorted((ad.eval_int("BeginUsageTime", 0), name) for name, ad in users.items()):
+        if began:
+            used = users[name].eval_int("ResourcesUsed", 0)
+            held[name] = SubmitterUse(used, float(used))
+            accountant.charge(held, now=float(began))
+    accountant.charge(held, now=theirs["<none>"].eval_float("LastUpdate", 0.0))
+    return accountant
+
+
+def figures_of(theirs: Mapping[str, ClassAd]) -> CycleFigures:
+    """What the cycles there had found of groups."""
+
+    def figures(ad: ClassAd) -> GroupFigures:
+        own, subtree, requested, key = (
+            ad.eval_float(name, 0.0) for name in ("EffectiveQuota", "SubtreeQuota", "Requested", "GroupSortKey")
+        )
+        return GroupFigures(Quota(own, subtree), requested, key)
+
+    return CycleFigures(groups={name: figures(ad) for name, ad in theirs.items() if ad.eval_bool("IsAccountingGroup")})
