@@ -67,6 +67,7 @@ def reading(options: Options, config: Config) -> Reading:
         munge=config.bool("DAGMAN_MUNGE_NODE_NAMES"),
         use_dag_dir=options.use_dag_dir,
         any_characters=config.bool("DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS"),
+        joins=config.bool("DAGMAN_USE_JOIN_NODES"),
     )
 
 

@@ -1,12 +1,13 @@
 """The figures of a graph that condor_dag_checker prints, under HTCondor's names."""
 
 from pool.dag.graph import edges, layers
-from pool.dag.model import Dag
+from pool.dag.model import Dag, is_join
 
 
 def statistics(dag: Dag) -> dict[str, object]:
     """Counts of nodes by kind, and the shape of the graph. Figures that are zero are left out, as by HTCondor."""
     kinds = [node.kind for node in dag.nodes]
+    joins = sum(node.noop and is_join(node.name) for node in dag.nodes)
     # FINAL and SERVICE nodes stand beside the graph, and are in no layer of it.
     inside = {node for node, kind in enumerate(kinds) if kind in ("JOB", "SUBDAG", "PROVISIONER")}
     widths = [width for layer in layers(dag) if (width := sum(node in inside for node in layer))]
@@ -14,7 +15,8 @@ def statistics(dag: Dag) -> dict[str, object]:
         "GraphHeight": len(widths),
         "GraphWidth": max(widths, default=0),
         "NumArcs": sum(map(len, edges(dag))),
-        "NumNodes": kinds.count("JOB"),
+        "NumJoinNodes": joins,
+        "NumNodes": kinds.count("JOB") - joins,
         "NumServiceNodes": kinds.count("SERVICE"),
         "NumSplices": len(_splices(dag)),
         "NumSubDAGs": kinds.count("SUBDAG"),

@@ -144,5 +144,14 @@ class Dag(NamedTuple):
     """What the reader found strange, each with its place."""
 
 
+JOIN: Final = "_condor_join_node"
+"""What names of join nodes begin with, behind the splice's: they have no job, and stand between many nodes and many."""
+
+
+def is_join(name: str) -> bool:
+    """Whether a node of this name is a join node."""
+    return name.rpartition("+")[2].startswith(JOIN)
+
+
 ALL_NODES: Final = "ALL_NODES"
 """What stands for all nodes in most commands (HTCondor reads it in any case)."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minipool.cli.entry.options import Opt, Parsed, UsageError
-from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, refused, run
+from minipool.cli.entry.tool import HELP, VERSION_OPT, Tool, run
 from pool.base.errors import PoolError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ TOOL: Final = Tool(
         Opt("statistics", 4, says="print the figures of each graph"),
         Opt("strict", 3, says="files that may yet be made must be there"),
         Opt("usedagdir", 1, says="read each file in its own directory"),
-        *refused("joinnodes nojoinnodes", "edges of many nodes to many are kept without nodes that join them", 1),
+        Opt("joinnodes", 4, says="a node without a job stands where many nodes wait for many (the default)"),
+        Opt("nojoinnodes", 6, says="there are no such nodes"),
     ),
     unknown="ERROR: Unknown command line option '{}'",
     bad_usage_status=2,
@@ -114,6 +115,8 @@ class Checker:
         self.scripts = everything or parsed.has("checkscripts")
         self.nested = everything or parsed.has("checksubdags")
         self.in_its_directory = parsed.has("usedagdir")
+        joins = [one.key for one in parsed.given if one.key in ("joinnodes", "nojoinnodes")]
+        self.joins = joins[-1] == "joinnodes" if joins else session.config.bool("DAGMAN_USE_JOIN_NODES")
         self.any_characters = parsed.has("allowillegalchars")
         self._within: list[str] = []
 
@@ -133,7 +136,7 @@ class Checker:
         from pool.dag.language.reader import Options, read
 
         try:
-            dag = read([file], _text_of, Options(any_characters=self.any_characters))
+            dag = read([file], _text_of, Options(any_characters=self.any_characters, joins=self.joins))
         except DagError as error:
             return {}, [_issue(one, file) for one in (error, *error.others)]
         issues = list(self._around(dag))

@@ -46,12 +46,19 @@ def main(verb: str, argv: Sequence[str]) -> int:
 
 def _main(parsed: Parsed) -> int:
     # Here, as it brings modules along that other tools have no use for.
+    from pool.config import load_config
     from pool.dag.language.reader import Options, read, refuse_circles
 
     files = parsed.words
     if not files:
         raise UsageError("Give the DAG file.")
-    options = Options(use_dag_dir=parsed.has("usedagdir"))
+    config = load_config()
+    # Without join nodes, whatever DAGMan has: the graph is shown as it is written.
+    options = Options(
+        munge=config.bool("DAGMAN_MUNGE_NODE_NAMES"),
+        use_dag_dir=parsed.has("usedagdir"),
+        any_characters=config.bool("DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS"),
+    )
     rescue = parsed.value("rescue") or newest_rescue(files)
     dag = read(files, text_of, options, rescue=rescue)
     refuse_circles(dag, files, text_of, options)

@@ -133,6 +133,9 @@ class Draft:
     warnings: list[str] = field(default_factory=list)
     sought: dict[tuple[str, str], Place | None] = field(default_factory=dict)
     """Edges whose line is sought, by the names of their nodes."""
+    makes_joins: bool = False
+    joins: set[int] = field(default_factory=set)
+    """The join nodes."""
 
     def add(self, node: NodeDraft, scope: Scope) -> None:
         """A new node."""

@@ -21,7 +21,7 @@ from pool.dag.language.drafts import Draft, NodeDraft, Scope
 from pool.dag.language.errors import DagError, wrong
 from pool.dag.language.settings import Setting
 from pool.dag.language.source import Line
-from pool.dag.model import ALL_NODES, Environment, Place
+from pool.dag.model import ALL_NODES, JOIN, Environment, Place, is_join
 
 HINT_NAMES_MAX: Final = 5_000
 """Among more names none is sought that was meant."""
@@ -35,11 +35,29 @@ def edges(draft: Draft, scope: Scope, line: Line, command: EdgesLine) -> None:
     """PARENT ... CHILD ..."""
     parents = _ends(draft, scope, line, command.parents, parents=True)
     children = _ends(draft, scope, line, command.children, parents=False)
-    draft.connect(parents, children, weak=command.weak)
+    if draft.makes_joins and len(parents) > 1 and len(children) > 1:
+        join = _join(draft, scope, line)
+        draft.connect(parents, [join], weak=command.weak)
+        # It has no job that could fail.
+        draft.connect([join], children, weak=False)
+    else:
+        draft.connect(parents, children, weak=command.weak)
     if draft.sought:
         for parent, child in draft.sought:
             if draft.by_name.get(parent) in parents and draft.by_name.get(child) in children:
                 draft.sought[parent, child] = Place(line.file, line.number)
+
+
+def _join(draft: Draft, scope: Scope, line: Line) -> int:
+    """A new join node: what many nodes wait for, and many for it."""
+    # As condor_dagman names them: of all files together, and without a file's number.
+    name = f"{scope.before.removesuffix(scope.number)}{JOIN}{len(draft.joins)}"
+    if name in draft.by_name:
+        raise wrong(f"{name} is what a join node of this line is called", *line, expected="another name of that node")
+    number = len(draft.nodes)
+    draft.add(NodeDraft(name, "JOB", "DNE.sub", Place(line.file, line.number), None, "", True, False), scope)
+    draft.joins.add(number)
+    return number
 
 
 def _ends(draft: Draft, scope: Scope, line: Line, names: list[str], *, parents: bool) -> list[int]:
@@ -98,8 +116,10 @@ def _nodes(draft: Draft, scope: Scope, name: str, field: str) -> list[NodeDraft]
         # Of this file and what it includes: a splice has its own.
         if not scope.complete:
             raise KeyError(name)
-        own = [draft.nodes[number] for number in scope.own]
+        own = [draft.nodes[number] for number in scope.own if number not in draft.joins]
         return [node for node in own if node.kind not in ("FINAL", "SERVICE") and not _refused(node, field)]
+    if field == "done" and is_join(name) and scope.before + name not in draft.by_name:
+        return []  # a rescue file of a run that had join nodes
     return [draft.nodes[draft.by_name[scope.before + name]]]
 
 

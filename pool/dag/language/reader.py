@@ -34,6 +34,9 @@ class Options(NamedTuple):
     """Whether each file is read, and its nodes run, in its own directory (-usedagdir)."""
     any_characters: bool = False
     """Whether names may hold a + (DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS)."""
+    joins: bool = False
+    """Whether a join node stands where many nodes wait for many (DAGMAN_USE_JOIN_NODES): a million edges are two
+    thousand then."""
 
 
 def read(
@@ -78,7 +81,7 @@ class _Reader:
 
     def __init__(self, read_file: ReadFile, options: Options) -> None:
         self.read_file, self.options = read_file, options
-        self.draft = Draft()
+        self.draft = Draft(makes_joins=options.joins)
         self.errors: list[DagError] = []
         self.special: dict[str, str] = {}
         """The FINAL and the PROVISIONER node, of which there is one each."""

@@ -56,7 +56,7 @@ def test_a_circle_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_figures_are_those_of_htcondor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main("dag_checker", ["-stat", "x.dag", "big.dag"]) == 0
+    assert main("dag_checker", ["-stat", "-nojoin", "x.dag", "big.dag"]) == 0
     assert capsys.readouterr().out == (
         "=== x.dag statistics ===\nGraphHeight = 3\nGraphWidth = 2\nNumArcs = 4\nNumNodes = 4\nTotalNodes = 4\n"
         "WidthByDepth = { 1,2,1 }\n\n"
@@ -135,3 +135,15 @@ def test_a_wrong_command_line_has_a_status_of_its_own(capsys: pytest.CaptureFixt
     assert main("dag_checker", []) == 2
     assert main("dag_checker", ["-zork", "x.dag"]) == 2
     assert capsys.readouterr().err.startswith("ERROR: No DAG file(s) provided for linting.\n")
+
+
+def test_join_nodes_are_counted_unless_they_are_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.dag").write_text("".join(f"JOB {name} d\n" for name in "ABCDEF") + "PARENT A B C CHILD D E F\n")
+    for options, arcs in (([], 6), (["-NoJoinNodes"], 9), (["-NoJoinNodes", "-JoinNodes"], 6)):
+        assert main("dag_checker", ["-stat", *options, "x.dag"]) == 0
+        said = capsys.readouterr().out
+        assert f"NumArcs = {arcs}\n" in said
+        assert ("NumJoinNodes = 1\n" in said) == (arcs == 6)
