@@ -24,7 +24,7 @@ from minipool.dagman.lock import Lock, Locked
 from minipool.dagman.manager import Manager
 from minipool.dagman.own_job import OwnJob, own_id
 from minipool.dagman.schedd import Schedd
-from minipool.dagman.submitting import Around
+from minipool.dagman.submitting import Around, inherited
 from pool.base.errors import PoolError, UserError
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 from pool.classad import ClassAd
@@ -104,6 +104,7 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     _say_settings(out, own, options, where.nodes_log, settings.limits)
     dag = _read(options, config, files, out)
     _warn(options, dag, out)
+    _check_macros(dag, out, strict=config.int("DAGMAN_USE_STRICT") > 0)
     out.say(f"Dag contains {len(dag.nodes)} total nodes", level=3)
     if dag.rejected is not None:
         out.say(f"Exiting because of REJECT specification in {dag.rejected}.")
@@ -211,11 +212,19 @@ def _warn(options: Options, dag: Dag, out: DagmanOut) -> None:
         out.say("Warning: -SubmitMethod 0 has no effect: nodes are submitted by condor_dagman itself")
     if options.csd_version and options.csd_version != CONDOR_VERSION and not options.allow_version_mismatch:
         out.say(f"Note: {options.csd_version} has written the submit file of this DAG; this is {CONDOR_VERSION}")
-    for node in dag.nodes:
-        for script in (node.pre, node.post, node.hold):
-            for word in unknown_macros(script) if script is not None else ():
-                kind = script.kind if script is not None else ""
-                out.say(f"Warning: unrecognized macro {word} in node {node.name} {kind} script arguments")
+
+
+def _check_macros(dag: Dag, out: DagmanOut, *, strict: bool) -> None:
+    """Words of scripts that look like macros and are none: `strict`, no node begins."""
+    scripts = [(node, script) for node in dag.nodes for script in (node.pre, node.post, node.hold) if script]
+    found = [(node, script, word) for node, script in scripts for word in unknown_macros(script)]
+    for node, script, word in found:
+        out.say(f"Warning: unrecognized macro {word} in node {node.name} {script.kind} script arguments")
+    if found and strict:
+        _, script, word = found[0]
+        raise UserError(
+            f"{script.place}: {script.kind} scripts have no macro {word} (DAGMAN_USE_STRICT = 0 lets it pass)"
+        )
 
 
 def _take(lock: Lock, dag_id: int, out: DagmanOut, path: str) -> int | None:
@@ -252,5 +261,10 @@ def _around(options: Options, config: Config, own: OwnJob, nodes_log: str, dag_i
         suppress_logs=config.bool("DAGMAN_SUPPRESS_JOB_LOGS"),
         hold_claim_s=config.int("DAGMAN_HOLD_CLAIM_TIME"),
         machine_attributes=config.str("DAGMAN_RECORD_MACHINE_ATTRS", default=""),
+        inherited=inherited(
+            own.ad,
+            config.str("DAGMAN_INHERIT_ATTRS", default=""),
+            config.str("DAGMAN_INHERIT_ATTRS_PREFIX", default=""),
+        ),
         record_retry="retry" in config.str("DAGMAN_NODE_RECORD_INFO", default="").lower(),
     )

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from minipool.client.session import Session
 from minipool.client.submission import run_command
 from pool.base.errors import SubmitError
-from pool.classad import quote
+from pool.base.words import split_list
+from pool.classad import ClassAd, quote
 from pool.dag.course.course import Course
 from pool.dag.model import Node
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
@@ -36,6 +37,19 @@ class Around(NamedTuple):
     hold_claim_s: int = 20
     machine_attributes: str = ""
     record_retry: bool = True
+    inherited: tuple[str, ...] = ()
+    """Lines for the attributes of DAGMAN_INHERIT_ATTRS."""
+
+
+def inherited(ad: ClassAd, names: str, prefix: str) -> tuple[str, ...]:
+    """Lines that give a node's jobs attributes of the graph's own job; what that has not, they have not."""
+    lines = []
+    for name in split_list(names):
+        # A nested graph's own job has got it already, under the name that begins with the prefix.
+        found = next((each for each in (f"{prefix}{name}", name) if each in ad), None)
+        if found is not None:
+            lines.append(f"MY.{prefix}{name}={ad.text(found)}")
+    return tuple(lines)
 
 
 class Lines(NamedTuple):
@@ -85,6 +99,7 @@ def _settings(node: Node, around: Around) -> Iterator[str]:
         names = [f"MachineAttr{name.strip()}0" for name in around.machine_attributes.split(",")]
         yield f"job_ad_information_attrs={','.join([*names, 'DAGNodeName'])}"
         yield f"job_machine_attrs={around.machine_attributes}"
+    yield from around.inherited
 
 
 def _attributes(node: Node, around: Around) -> Iterator[str]:

@@ -180,7 +180,7 @@ class Course:
 
     def submit_ready(self) -> None:
         """Submit ready nodes, as many as the limits allow."""
-        while len(self.ready) and not self.paused and not (self.halted and not self.final_ran):
+        while len(self.ready) and not (self.over or self.paused or (self.halted and not self.final_ran)):
             if self.limits.jobs and self.submitted >= self.limits.jobs:
                 self.deferred_by_jobs += len(self.ready)
                 return
@@ -271,8 +271,8 @@ class Course:
 
     # ---- ending
 
-    def succeed(self, node: int) -> None:
-        """The node is done: those that wait for it go on."""
+    def succeed(self, node: int, *, last: bool = False) -> None:
+        """The node is done: those that wait for it go on, unless the graph ends with it (`last`)."""
         if self.states[node] == S.DONE:
             return
         self.states[node] = S.DONE
@@ -282,7 +282,8 @@ class Course:
         if self.node(node).kind == "SERVICE":
             return
         self.done += 1
-        self._let_go(node, weak_only=False)
+        if not last:
+            self._let_go(node, weak_only=False)
 
     def fail(self, node: int, error: str = "") -> None:
         """The node has failed for good."""

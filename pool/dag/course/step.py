@@ -280,7 +280,7 @@ def _jobs_over(course: Course, node: int, one: Attempt) -> None:
     if failed:
         course.fail_or_retry(node)
     else:
-        course.succeed(node)
+        course.succeed(node, last=course.wants_abort(node))
     course.abort_if_wanted(node, "job", one.value)
 
 
@@ -356,15 +356,16 @@ def _post_ended(course: Course, node: int, code: int) -> None:
     if course.states[node] == S.POSTRUN:
         course.post -= 1
     course.effects.append(it.LogPost(node, one.cluster, code))
+    # What it returns, and not what the job did, says whether the node is retried, and the graph goes on.
+    one.value = code
     if code == 0:
         course.say(f"POST Script of node {name} completed successfully.")
         course.note(node, "POST_SCRIPT_SUCCESS", course.job_of(node))
-        course.succeed(node)
+        course.succeed(node, last=course.wants_abort(node))
     else:
         course.say(f"POST Script of node {name} {return_of(code)}")
         course.note(node, "POST_SCRIPT_FAILURE", course.job_of(node))
         course.fail_or_retry(node, f"{job_words(one.job_value)}POST Script {return_of(code)}")
-        one.value = code
     course.abort_if_wanted(node, "POST script", code)
 
 

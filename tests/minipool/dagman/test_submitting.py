@@ -1,0 +1,47 @@
+"""What nodes' jobs get from condor_dagman beside their own descriptions."""
+
+from __future__ import annotations
+
+from minipool.dagman.submitting import Around, inherited, lines_of
+from pool.classad import ClassAd, expr
+from tests.pool.dag.course.played import course_of
+
+AROUND = Around(nodes_log="/d/x.dag.nodes.log", dag_id=7)
+PAIR = "JOB A n.sub\nJOB B n.sub\nPARENT A CHILD B\n"
+
+
+def before(around: Around, text: str = PAIR, node: int = 0) -> list[str]:
+    return lines_of(course_of(text), node, "", around, on_hold=False).before
+
+
+def after(around: Around, text: str = PAIR) -> list[str]:
+    return lines_of(course_of(text), 0, "", around, on_hold=False).after
+
+
+def test_nodes_have_neither_logs_nor_mail_if_that_is_wanted() -> None:
+    wanted = AROUND._replace(suppress_logs=True, suppress_notification=True)
+    assert set(after(wanted)) - set(after(AROUND)) == {"log=", "notification=NEVER"}
+
+
+def test_a_claim_is_kept_for_the_child_of_a_node() -> None:
+    assert "keep_claim_idle=20" in before(AROUND)
+    assert not [line for line in before(AROUND, node=1) if line.startswith("keep_claim_idle")]
+    assert not [line for line in before(AROUND._replace(hold_claim_s=0)) if line.startswith("keep_claim_idle")]
+
+
+def test_variables_come_behind_the_submit_file_where_they_or_the_configuration_say_so() -> None:
+    text = 'JOB A n.sub\nVARS A a="1"\nVARS A APPEND b="2"\nVARS A PREPEND c="3"\n'
+    appending = AROUND._replace(append_variables=True)
+    assert {"a=1", "c=3"} <= set(before(AROUND, text))
+    assert "b=2" in after(AROUND, text)
+    assert "c=3" in before(appending, text)
+    assert {"a=1", "b=2"} <= set(after(appending, text))
+
+
+def test_attributes_of_the_graphs_own_job_are_handed_down_with_a_prefix_once() -> None:
+    ad = ClassAd({"ClusterId": 4, "NumJobStarts": expr("1 + 2")})
+    lines = inherited(ad, "ClusterId, NumJobStarts, JobStatus", "Orig_")
+    assert lines == ("MY.Orig_ClusterId=4", "MY.Orig_NumJobStarts=1 + 2")
+    nested = ClassAd({"ClusterId": 5, "Orig_ClusterId": 4})
+    assert inherited(nested, "ClusterId", "Orig_") == ("MY.Orig_ClusterId=4",)
+    assert set(before(AROUND._replace(inherited=lines))) - set(before(AROUND)) == set(lines)
