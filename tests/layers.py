@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -39,9 +40,10 @@ FILES = {name_of(top, path): path for top, home in TOPS.items() for path in sort
 PACKAGES = frozenset(name for name, path in FILES.items() if path.name == "__init__.py")
 
 
-def imports(path: Path) -> Iterator[Import]:
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
     """What a file imports; `from package import module` is the module's."""
-    yield from _imports(ast.parse(path.read_text(encoding="utf-8")), for_types=False)
+    return tuple(_imports(ast.parse(path.read_text(encoding="utf-8")), for_types=False))
 
 
 def _imports(tree: ast.AST, *, for_types: bool) -> Iterator[Import]:
@@ -53,7 +55,8 @@ def _imports(tree: ast.AST, *, for_types: bool) -> Iterator[Import]:
                 full = f"{node.module}.{alias.name}"
                 yield Import(node.lineno, full if full in FILES else node.module, for_types)
         else:
-            only_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            test = node.test if isinstance(node, ast.If) else None
+            only_types = isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
             yield from _imports(node, for_types=for_types or only_types)
 
 

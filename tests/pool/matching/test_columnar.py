@@ -188,7 +188,7 @@ def in_words(plan: CyclePlan) -> object:
     return matches, [(one.request.submitter, one.unmatched, one.reason) for one in plan.rejections]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_plans_are_the_same_under_all_that_bounds_a_cycle(rng: Random) -> None:
     evaluator = ColumnEvaluator()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from functools import cache
 
@@ -44,8 +45,10 @@ BUILT = frozenset(
 @pytest.fixture(scope="module", autouse=True)
 def _trees_are_forgotten() -> Iterator[None]:
     """As those who made them do."""
+    gc.disable()
     yield
     trees.cache_clear()
+    gc.enable()
 
 
 @cache
