@@ -47,7 +47,7 @@ class Options:
     insert_env: str = ""
     notification: str = ""
     outfile_dir: str = ""
-    debug: int = 3
+    debug: int | None = None
     priority: int = 0
     auto_rescue: int | None = None
     do_rescue_from: int = 0

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from minipool.dagman.arguments import Options
 from pool.config import Config, load_config
+from pool.config.knobs import find
 from pool.dag.course.states import Limits, Settings
 from pool.dag.language.reader import Options as Reading
+
+SHOWN: Final = (
+    *("DAGMAN_USE_STRICT", "DAGMAN_VERBOSITY", "DAGMAN_SUBMIT_DELAY", "DAGMAN_MAX_SUBMIT_ATTEMPTS"),
+    *("DAGMAN_STARTUP_CYCLE_DETECT", "DAGMAN_USE_JOIN_NODES", "DAGMAN_REPORT_GRAPH_METRICS", "DAGMAN_DEFAULT_PRIORITY"),
+    *("DAGMAN_SUPPRESS_NOTIFICATION", "DAGMAN_RETRY_SUBMIT_FIRST", "DAGMAN_RETRY_NODE_FIRST", "DAGMAN_MAX_JOBS_IDLE"),
+    *("DAGMAN_MAX_JOBS_SUBMITTED", "DAGMAN_MAX_PRE_SCRIPTS", "DAGMAN_MAX_POST_SCRIPTS", "DAGMAN_MAX_HOLD_SCRIPTS"),
+    *("DAGMAN_MUNGE_NODE_NAMES", "DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS", "DAGMAN_PROHIBIT_MULTI_JOBS"),
+    *("DAGMAN_SUBMIT_DEPTH_FIRST", "DAGMAN_ALWAYS_RUN_POST", "DAGMAN_DEFAULT_APPEND_VARS"),
+    *("DAGMAN_INHERIT_ATTRS_PREFIX", "DAGMAN_INHERIT_ATTRS", "DAGMAN_REMOVE_JOB_LIST_ON_FAILURE"),
+    *("DAGMAN_PENDING_REPORT_INTERVAL", "DAGMAN_AUTO_RESCUE", "DAGMAN_MAX_RESCUE_NUM"),
+    *("DAGMAN_RESET_RETRIES_UPON_RESCUE", "DAGMAN_DEFAULT_NODE_LOG", "DAGMAN_GENERATE_SUBDAG_SUBMITS"),
+    *("DAGMAN_MAX_JOB_HOLDS", "DAGMAN_NODE_JOB_FAILURE_TOLERANCE", "DAGMAN_HOLD_CLAIM_TIME"),
+    *("DAGMAN_SUPPRESS_JOB_LOGS", "DAGMAN_REMOVE_NODE_JOBS", "DAGMAN_PUT_FAILED_JOBS_ON_HOLD"),
+)
+"""The knobs that the log of condor_dagman begins with: those of HTCondor's that act here, in its order."""
 
 
 def configuration() -> Config:
@@ -56,9 +72,25 @@ def limits_of(options: Options, config: Config) -> Limits:
     )
 
 
+def bounds(config: Config) -> Limits:
+    """What no limit may be above: the administrator's configuration has it, and not a graph's own."""
+    if config.bool("DAGMAN_DISABLE_ADMIN_THROTTLE_LIMITING"):
+        return Limits()
+    return limits_of(Options(), load_config(subsystem="DAGMAN"))
+
+
 def _or(asked: int | None, configured: int) -> int:
     # 0 is an answer of its own: no limit.
     return configured if asked is None else asked
+
+
+def settings_text(config: Config) -> Iterator[str]:
+    """The configuration as condor_dagman's log has it, a line for each knob."""
+    for name in SHOWN:
+        knob = find(name)
+        is_flag = knob is not None and knob.kind == "bool"
+        value = config.bool(name) if is_flag else config.str(name, default="")
+        yield f"{name} setting: {value}"
 
 
 def reading(options: Options, config: Config) -> Reading:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from typing import IO, Final
 
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
@@ -26,8 +25,7 @@ class DagmanOut:
     """The log; each line is written at once, and lasts when the process does not."""
 
     def __init__(self, path: str, level: int = 3) -> None:
-        self.path = path
-        self._level = level
+        self.path, self.level = path, level
         try:
             self._touched = os.stat(path).st_mtime
         except OSError:
@@ -36,7 +34,7 @@ class DagmanOut:
 
     def say(self, *lines: str, level: int = 2) -> None:
         """These lines, unless -Debug asks for fewer."""
-        if level <= self._level:
+        if level <= self.level:
             stamp = now_text(time.time())
             self._file.write("".join(f"{stamp} {line}\n" for line in lines))
 
@@ -76,10 +74,6 @@ class DagmanOut:
             f"{counts.held} job proc(s) currently held",
             level=3,
         )
-
-    def settings(self, lines: Sequence[str]) -> None:
-        """What the configuration says."""
-        self.say(*lines)
 
     def ended(self, code: int) -> None:
         """The last line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -27,13 +27,18 @@ END_NOTES: Final = {DagStatus.RM: "removed", DagStatus.ABORT: "aborted", DagStat
 class Files:
     """The files of one graph."""
 
-    def __init__(self, primary: str, metrics: str, *, several: bool, rescue_max: int, reset_retries: bool) -> None:
-        self.primary, self.metrics, self.several = primary, metrics, several
+    def __init__(
+        self, dags: Sequence[str], metrics: str, *, graph_metrics: bool, rescue_max: int, reset_retries: bool
+    ) -> None:
+        self.dags, self.primary, self.several = tuple(dags), dags[0], len(dags) > 1
+        self.metrics, self.graph_metrics = metrics, graph_metrics
         self.rescue_max, self.reset_retries = rescue_max, reset_retries
         self.started_at = time.time()
         self.rescue_number = 0
         self._rescue = ""
         self._status_at = self._dot_at = 0.0
+        self._is_behind = False
+        """Something has changed that the node status file does not have yet."""
 
     def last_rescue(self) -> int:
         """The number of the newest rescue file; 0: there is none."""
@@ -89,14 +94,24 @@ class Files:
 
     def changed(self, course: Course, note: str = "") -> None:
         """Nodes are elsewhere than before. `note`: what becomes of the graph, which ends."""
-        asked = course.dag.status_file
         now = time.time()
-        if asked is not None and (note or now - self._status_at >= asked.min_interval_s):
-            self._status_at = now
-            graph, nodes = graph_now(course, note), nodes_now(course)
-            self._write(asked.path, node_status_text(graph, nodes, int(now), asked.min_interval_s))
+        self._is_behind = True
+        self._write_status(course, now, note)
         if course.dag.dot is not None and course.dag.dot.update and course.begun and now - self._dot_at >= DOT_S:
             self.draw(course)
+
+    def time_passes(self, course: Course) -> None:
+        """Write what had to wait for its time; with ALWAYS-UPDATE also what is as before."""
+        if self._is_behind or (course.dag.status_file is not None and course.dag.status_file.always):
+            self._write_status(course, time.time(), "")
+
+    def _write_status(self, course: Course, now: float, note: str) -> None:
+        asked = course.dag.status_file
+        if asked is None or not (note or now - self._status_at >= asked.min_interval_s):
+            return
+        self._status_at, self._is_behind = now, False
+        graph, nodes = graph_now(course, self.dags, note), nodes_now(course)
+        self._write(asked.path, node_status_text(graph, nodes, int(now), asked.min_interval_s))
 
     def draw(self, course: Course) -> str:
         """Write the DOT file; its name."""
@@ -134,15 +149,15 @@ class Files:
             self.draw(course)
         dag_id = "" if own.id is None else str(own.id.cluster)
         run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
-        self._write(self.metrics, metrics_text(course, run))
+        self._write(self.metrics, metrics_text(course, run, of_graph=self.graph_metrics))
 
 
-def graph_now(course: Course, note: str) -> GraphNow:
+def graph_now(course: Course, dags: tuple[str, ...], note: str) -> GraphNow:
     """The graph as its status file shows it."""
     one = course.counts()
     coming = course.final is not None and not course.over and bool(note)
     return GraphNow(
-        (course.dag.file,), one.total, one.done, one.pre, one.queued, one.post, one.ready, one.unready, one.futile,
+        dags, one.total, one.done, one.pre, one.queued, one.post, one.ready, one.unready, one.futile,
         one.failed, one.held, one.idle, note, coming,
     )  # fmt: skip
 

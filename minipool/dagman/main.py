@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
@@ -17,7 +17,7 @@ from minipool.client.async_line import AsyncLine
 from minipool.client.session import Session
 from minipool.client.surroundings import install_surroundings
 from minipool.dagman.arguments import Options, parse
-from minipool.dagman.configured import configuration, course_settings, paths, reading
+from minipool.dagman.configured import bounds, configuration, course_settings, paths, reading, settings_text
 from minipool.dagman.dagman_out import DagmanOut
 from minipool.dagman.files import Files, save_path
 from minipool.dagman.lock import Lock, Locked
@@ -32,10 +32,14 @@ from pool.config import Config
 from pool.dag.course.course import Course
 from pool.dag.course.scripts import unknown_macros
 from pool.dag.course.states import ExitCode
+from pool.dag.graph import circles
 from pool.dag.language.reader import read
 from pool.dag.model import Dag
 
 USAGE = "Usage: condor_dagman [-p 0] [-f] [-l .] [OPTIONS] DAG-FILE [DAG-FILE ...]\n(see condor_submit_dag)\n"
+
+STRICTEST: Final = 3
+"""The DAGMAN_USE_STRICT with which warnings of DAG files are errors."""
 
 
 def program() -> NoReturn:
@@ -57,7 +61,7 @@ def main(words: Sequence[str]) -> int:
         sys.stdout.write(USAGE if options.asks == "help" else f"{CONDOR_VERSION}\n{CONDOR_PLATFORM}\n")
         return ExitCode.OKAY
     install_surroundings()
-    out = DagmanOut(os.environ.get("_CONDOR_DAGMAN_LOG") or "default.dagman.out", options.debug)
+    out = DagmanOut(os.environ.get("_CONDOR_DAGMAN_LOG") or "default.dagman.out")
     # Before anything can go wrong, so that the log has what did.
     out.starting(sys.argv[0])
     try:
@@ -72,6 +76,10 @@ def main(words: Sequence[str]) -> int:
 
 async def _run(options: Options, out: DagmanOut) -> int:
     config = configuration()
+    out.level = config.int("DAGMAN_VERBOSITY") if options.debug is None else options.debug
+    if not config.bool("DAGMAN_DISABLE_ADMIN_THROTTLE_LIMITING"):
+        out.say("Administrator set throttle limits enabled")
+    out.say(*settings_text(config))
     out.say(*(f'argv[{at}] == "{word}"' for at, word in enumerate(sys.argv)))
     session = Session(config)
     async with trio.open_nursery() as nursery:
@@ -91,7 +99,7 @@ async def _run(options: Options, out: DagmanOut) -> int:
 
 async def _with_schedd(options: Options, out: DagmanOut, session: Session, schedd: Schedd) -> int:
     config, id = session.config, own_id()
-    own = OwnJob(schedd, id, ClassAd() if id is None else await schedd.job(id) or ClassAd())
+    own = OwnJob(schedd, id, ClassAd() if id is None else await schedd.job(id) or ClassAd(), bounds(config))
     if id is None:
         out.say("No HTCondor ID available for DAGMan (running on command line?)")
     dag_id = -1 if id is None else id.cluster
@@ -103,12 +111,11 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     settings = settings._replace(limits=own.limits(settings.limits))
     _say_settings(out, own, options, where.nodes_log, settings.limits)
     dag = _read(options, config, files, out)
-    _warn(options, dag, out)
-    _check_macros(dag, out, strict=config.int("DAGMAN_USE_STRICT") > 0)
-    out.say(f"Dag contains {len(dag.nodes)} total nodes", level=3)
-    if dag.rejected is not None:
-        out.say(f"Exiting because of REJECT specification in {dag.rejected}.")
+    _warn(options, config, dag, out)
+    if (refused := _refused(config, dag)) is not None:
+        out.say(refused, level=0)
         return ExitCode.ERROR
+    out.say(f"Dag contains {len(dag.nodes)} total nodes", level=3)
     lock = Lock(where.lock)
     if (held := _take(lock, dag_id, out, where.lock)) is not None:
         return held
@@ -134,9 +141,9 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
 
 def _files(options: Options, config: Config, metrics: str) -> Files:
     return Files(
-        options.primary,
+        options.dags,
         metrics,
-        several=len(options.dags) > 1,
+        graph_metrics=config.bool("DAGMAN_REPORT_GRAPH_METRICS"),
         rescue_max=config.int("DAGMAN_MAX_RESCUE_NUM"),
         reset_retries=config.bool("DAGMAN_RESET_RETRIES_UPON_RESCUE"),
     )
@@ -154,6 +161,8 @@ def _say_settings(out: DagmanOut, own: OwnJob, options: Options, log: str, limit
     out.say(
         f"Workflow batch-id: <{own.batch_id()}>",
         f"Workflow batch-name: <{own.batch_name(options.primary)}>",
+        f"Workflow accounting_group: <{own.ad.eval_str('AcctGroup') or ''}>",
+        f"Workflow accounting_group_user: <{own.ad.eval_str('AcctGroupUser') or ''}>",
         f"Default node log file is: <{log}>",
         "Setting DAGMan throttles:",
         f"\tMaximum Idle Jobs-------------: {idle}",
@@ -162,6 +171,7 @@ def _say_settings(out: DagmanOut, own: OwnJob, options: Options, log: str, limit
         f"\tMaximum Post Scripts----------: {post}",
         f"\tMaximum Submitted Nodes-------: {jobs}",
         f"DAG Lockfile will be written to {options.lock_file or options.primary + '.lock'}",
+        *(f"DAG Input file is {file}" for file in options.dags),
     )
 
 
@@ -206,12 +216,14 @@ def _text(path: str) -> str:
         return file.read()
 
 
-def _warn(options: Options, dag: Dag, out: DagmanOut) -> None:
+def _warn(options: Options, config: Config, dag: Dag, out: DagmanOut) -> None:
     """What is odd, but no mistake."""
+    out.say(*(f"Warning: {text}" for text in dag.warnings))
     if options.submit_method == 0:
         out.say("Warning: -SubmitMethod 0 has no effect: nodes are submitted by condor_dagman itself")
     if options.csd_version and options.csd_version != CONDOR_VERSION and not options.allow_version_mismatch:
         out.say(f"Note: {options.csd_version} has written the submit file of this DAG; this is {CONDOR_VERSION}")
+    _check_macros(dag, out, strict=config.int("DAGMAN_USE_STRICT") > 0)
 
 
 def _check_macros(dag: Dag, out: DagmanOut, *, strict: bool) -> None:
@@ -225,6 +237,18 @@ def _check_macros(dag: Dag, out: DagmanOut, *, strict: bool) -> None:
         raise UserError(
             f"{script.place}: {script.kind} scripts have no macro {word} (DAGMAN_USE_STRICT = 0 lets it pass)"
         )
+
+
+def _refused(config: Config, dag: Dag) -> str | None:
+    """Why the graph does not run, though it could be read."""
+    if dag.rejected is not None:
+        return f"Exiting because of REJECT specification in {dag.rejected}."
+    if dag.warnings and config.int("DAGMAN_USE_STRICT") >= STRICTEST:
+        return "ERROR: Warning is fatal error because of DAGMAN_USE_STRICT setting"
+    if config.bool("DAGMAN_STARTUP_CYCLE_DETECT") and (found := circles(dag)):
+        names = " -> ".join(dag.nodes[number].name for number in (*found[0], found[0][0]))
+        return f"ERROR: a cycle exists in the dag, please check input: {names}"
+    return None
 
 
 def _take(lock: Lock, dag_id: int, out: DagmanOut, path: str) -> int | None:

@@ -40,8 +40,8 @@ from pool.dag.model import ScriptKind
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import JobsChanged
 
-HALT_LOOK_S: Final = 1.0
-"""How often the halt file is looked for."""
+LOOK_S: Final = 1.0
+"""How often the halt file is looked for, and whether it is time for a file to be written."""
 TABLE_S: Final = 1.0
 """The log has the table of nodes when it changes, but not more often."""
 
@@ -127,7 +127,7 @@ class Manager:
             await self._begin(recovery)
             self._nursery.start_soon(self._hear_signals)
             self._nursery.start_soon(self.submitter.run)
-            self._nursery.start_soon(self._look_for_halt_file)
+            self._nursery.start_soon(self._each_second)
             self._nursery.start_soon(self._report_pending)
             self._nursery.start_soon(self.own.keep, self)
             while self._code is None:
@@ -322,13 +322,14 @@ class Manager:
                 self._code = ExitCode.RESTART
                 self.happened(it.PauseOver())
 
-    async def _look_for_halt_file(self) -> None:
+    async def _each_second(self) -> None:
         while True:
+            self.files.time_passes(self.course)
             # A file tells nobody that it is there.
             there = await trio.Path(self.paths.halt).exists()
             if there != self.course.halted:
                 self.happened(it.Halt() if there else it.Resume())
-            await trio.sleep(HALT_LOOK_S)
+            await trio.sleep(LOOK_S)
 
     async def _report_pending(self) -> None:
         """Say now and then which nodes are waited for, while nothing happens."""

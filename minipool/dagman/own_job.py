@@ -38,10 +38,12 @@ def own_id() -> JobId | None:
 class OwnJob:
     """The job that this process is."""
 
-    def __init__(self, schedd: Schedd, id: JobId | None, ad: ClassAd) -> None:
+    def __init__(self, schedd: Schedd, id: JobId | None, ad: ClassAd, bounds: Limits = Limits()) -> None:
         self.schedd, self.id, self.ad = schedd, id, ad
         self._changed = trio.Event()
         self._limits: Limits | None = None
+        self.bounds = bounds
+        """What no limit may be above, whoever sets it."""
 
     @property
     def parent(self) -> str:
@@ -62,13 +64,15 @@ class OwnJob:
         """The limits that an earlier run or a user has set, else those that were asked for."""
         # They are in the ad from an earlier run, and a user may have edited them since.
         kept = [self.ad.eval_int(name, default) for name, default in zip(LIMITS, asked, strict=True)]
-        self._limits = Limits(*kept)
+        self._limits = Limits(*kept).within(self.bounds)
         return self._limits
 
     def told(self, ad: ClassAd, now: Limits) -> list[it.Event]:
         """What a change of the ad says."""
         limits = Limits(*(ad.eval_int(name, kept) for name, kept in zip(LIMITS, now, strict=True)))
-        return [it.NewLimits(limits)] if limits != now and min(limits) >= 0 else []
+        if min(limits) < 0 or (limits := limits.within(self.bounds)) == now:
+            return []
+        return [it.NewLimits(limits)]
 
     def changed(self) -> None:
         """The figures are different."""

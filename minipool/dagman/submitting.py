@@ -103,6 +103,7 @@ def _settings(node: Node, around: Around) -> Iterator[str]:
 
 
 def _attributes(node: Node, around: Around) -> Iterator[str]:
+    yield from around.inherited
     yield f"dag_node_name={node.name}"
     yield f"submit_event_notes=DAG Node: {node.name}"
     yield f"dagman_log={around.nodes_log}"

@@ -60,6 +60,11 @@ class Limits(NamedTuple):
     post: int = 0
     hold: int = 0
 
+    def within(self, bounds: Limits) -> Limits:
+        """These limits, none of them above its bound; a bound of 0 is none."""
+        # No limit at all is more than any bound allows.
+        return Limits(*(min(own or most, most) if most else own for own, most in zip(self, bounds, strict=True)))
+
 
 class Settings(NamedTuple):
     """What the command line and the configuration say of the course."""

@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from pool.base.version import SPEAKS
 from pool.dag.course.course import Course, S
+from pool.dag.graph import edges, layers
+from pool.dag.model import Dag
 
 Count: TypeAlias = Callable[..., int]
 
@@ -23,8 +25,8 @@ class RunFacts(NamedTuple):
     rescue_number: int
 
 
-def metrics_text(course: Course, run: RunFacts) -> str:
-    """The file's text."""
+def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False) -> str:
+    """The file's text; `of_graph`: with the graph's own figures (DAGMAN_REPORT_GRAPH_METRICS)."""
     kinds = [node.kind for node in course.dag.nodes]
 
     def count(kind: tuple[str, ...], *states: int) -> int:
@@ -32,7 +34,11 @@ def metrics_text(course: Course, run: RunFacts) -> str:
             one in kind and (not states or state in states) for one, state in zip(kinds, course.states, strict=True)
         )
 
-    lines = [f'    "{name}":{_shown(value)}' for name, value in _figures(course, run, count).items()]
+    figures = _figures(course, run, count)
+    if of_graph:
+        status = figures.pop("DagStatus")  # which is the last of all
+        figures |= {**_graph(course.dag), "DagStatus": status}
+    lines = [f'    "{name}":{_shown(value)}' for name, value in figures.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -68,6 +74,17 @@ def _figures(course: Course, run: RunFacts, count: Count) -> dict[str, object]:
         "jobs_succeeded": course.jobs_ended,
         "jobs_failed": course.jobs_submitted - course.jobs_ended,
         "DagStatus": int(course.status),
+    }
+
+
+def _graph(dag: Dag) -> dict[str, object]:
+    widths = [len(layer) for layer in layers(dag)]
+    arcs = sum(map(len, edges(dag)))
+    return {
+        "graph_height": len(widths),
+        "graph_width": max(widths, default=0),
+        "graph_num_edges": arcs,
+        "graph_num_vertices": len(dag.nodes),
     }
 
 

@@ -1,0 +1,117 @@
+"""What condor_dagman makes of its configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minipool.dagman.configured import SHOWN, bounds, configuration, settings_text
+from minipool.dagman.files import Files
+from minipool.dagman.main import _refused
+from minipool.dagman.own_job import OwnJob
+from pool.classad import ClassAd
+from pool.config import load_config
+from pool.config.knobs import find
+from pool.dag.course.course import Course
+from pool.dag.course.happenings import NewLimits
+from pool.dag.course.states import Limits
+from pool.dag.files.metrics import RunFacts, metrics_text
+from pool.dag.language.reader import read
+from pool.dag.model import Dag
+from tests.pool.dag.cases import reader
+
+
+def a_dag(text: str) -> Dag:
+    return read(["x.dag"], reader({"x.dag": text}))
+
+
+def test_a_limit_is_no_higher_than_its_bound_and_no_limit_is_the_highest() -> None:
+    most = Limits(jobs=0, idle=1000, pre=20, post=20, hold=20)
+    assert Limits(5000, 5000, 7, 0, 20).within(most) == Limits(5000, 1000, 7, 20, 20)
+
+
+def test_a_graphs_own_configuration_cannot_raise_what_the_administrators_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "host").write_text("DAGMAN_MAX_JOBS_IDLE = 10\n")
+    (tmp_path / "own").write_text("DAGMAN_MAX_JOBS_IDLE = 50\nDAGMAN_MAX_JOBS_SUBMITTED = 5\n")
+    monkeypatch.setenv("CONDOR_CONFIG", str(tmp_path / "host"))
+    monkeypatch.setenv("_CONDOR_DAGMAN_CONFIG_FILE", str(tmp_path / "own"))
+    config = configuration()
+    assert config.int("DAGMAN_MAX_JOBS_IDLE") == 50
+    assert bounds(config)[:2] == (0, 10)
+    (tmp_path / "host").write_text("DAGMAN_MAX_JOBS_IDLE = 10\nDAGMAN_DISABLE_ADMIN_THROTTLE_LIMITING = true\n")
+    assert bounds(configuration()) == Limits()
+
+
+def test_a_limit_that_is_edited_while_the_graph_runs_is_bound_as_well() -> None:
+    job = OwnJob(None, None, ClassAd())  # type: ignore[arg-type]  # a schedd that nothing is asked of
+    job.bounds = Limits(jobs=8)
+    assert job.told(ClassAd({"DAGMan_MaxJobs": 50}), Limits(jobs=3)) == [NewLimits(Limits(jobs=8))]
+    assert job.told(ClassAd({"DAGMan_MaxJobs": 50}), Limits(jobs=8)) == []
+    assert job.told(ClassAd({"DAGMan_MaxJobs": -1}), Limits(jobs=8)) == []
+
+
+def test_the_log_has_a_line_for_each_knob_as_htcondors_has() -> None:
+    lines = list(settings_text(load_config([], environ={})))
+    assert lines[:2] == ["DAGMAN_USE_STRICT setting: 1", "DAGMAN_VERBOSITY setting: 3"]
+    assert "DAGMAN_MAX_JOBS_IDLE setting: 1000" in lines
+    assert "DAGMAN_USE_JOIN_NODES setting: True" in lines
+    assert "DAGMAN_DEFAULT_NODE_LOG setting: @(DAG_DIR)/@(DAG_FILE).nodes.log" in lines
+    assert all((knob := find(name)) is not None and knob.has_effect for name in SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "said"),
+    [
+        ("DAGMAN_USE_STRICT = 3", "JOB A a\nPRIORITY A 1\nPRIORITY A 2\n", "Warning is fatal error because of"),
+        ("DAGMAN_USE_STRICT = 2", "JOB A a\nPRIORITY A 1\nPRIORITY A 2\n", None),
+        ("DAGMAN_USE_STRICT = 3", "JOB A a\n", None),
+        ("DAGMAN_STARTUP_CYCLE_DETECT = true", "JOB A a\nJOB B b\nPARENT A CHILD B\nPARENT B CHILD A\n", "A -> B -> A"),
+        ("", "JOB A a\nJOB B b\nPARENT A CHILD B\nPARENT B CHILD A\n", None),
+    ],
+)
+def test_a_graph_may_be_refused_for_what_is_only_odd(setting: str, text: str, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(setting + "\n")
+    found = _refused(load_config([str(tmp_path / "config")], environ={}), a_dag(text))
+    assert found is None if said is None else said in (found or "")
+
+
+def test_the_metrics_have_the_graphs_figures_if_asked_for() -> None:
+    course = Course(a_dag("JOB A a\nJOB B b\nJOB C c\nPARENT A CHILD B C\n"))
+    facts = RunFacts(1.0, 2.0, 0, "7", "", 0)
+    assert metrics_text(course, facts, of_graph=True).splitlines()[-6:] == [
+        '    "graph_height":2,',
+        '    "graph_width":2,',
+        '    "graph_num_edges":2,',
+        '    "graph_num_vertices":3,',
+        '    "DagStatus":0',
+        "}",
+    ]
+    assert "graph_" not in metrics_text(course, facts)
+
+
+def test_the_node_status_file_is_written_when_its_time_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    now = [1000.0]
+    monkeypatch.setattr("minipool.dagman.files.time.time", lambda: now[0])
+    status = tmp_path / "status"
+    for always in (False, True):
+        status.unlink(missing_ok=True)
+        course = Course(a_dag(f"JOB A a\nNODE_STATUS_FILE status 30{' ALWAYS-UPDATE' * always}\n"))
+        files = Files(["x.dag", "y.dag"], "m", graph_metrics=False, rescue_max=1, reset_retries=True)
+        files.changed(course)
+        assert '"x.dag",\n    "y.dag"' in status.read_text()
+        now[0] += 10
+        files.changed(course)  # too soon: it is behind now
+        files.time_passes(course)
+        assert "Timestamp = " + str(int(now[0] - 10)) in status.read_text()
+        now[0] += 25
+        files.time_passes(course)
+        assert f"Timestamp = {int(now[0])}" in status.read_text()
+        now[0] += 35
+        files.time_passes(course)  # nothing has changed since
+        assert (f"Timestamp = {int(now[0])}" in status.read_text()) == always
