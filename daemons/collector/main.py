@@ -258,7 +258,8 @@ class Collector:
         batch: list[KeptAd] = []
         pace = Pace()
         for stored in self._select(request.ad_type, constraint):
-            await pace.breathe()
+            if constraint is not None:  # else it is the batches that cost something
+                await pace.breathe()
             if left == 0:
                 break
             if stored is None:
@@ -266,6 +267,7 @@ class Collector:
             batch.append(stored.kept)
             left -= 1
             if len(batch) >= most:
+                await pace.breathe()
                 await send(_batch(batch, wanted, as_table))
                 batch = []
         if batch:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from minipool.cli.output import printf
-from minipool.cli.output.mask import AUTO, LEFT, MULTI_LINE, NO_PREFIX, NO_SUFFIX, Cell, Mask, aligned
+from minipool.cli.output.mask import AUTO, LEFT, MULTI_LINE, NO_PREFIX, NO_SUFFIX, NO_TRUNCATE, Cell, Mask, aligned
+from minipool.cli.output.show import span
 from pool.classad import UNDEFINED, ClassAd
 from pool.classad.values.attrs import SCOPE_NAMES, Attrs
 
@@ -110,7 +111,10 @@ def render(mask: Mask, columns: AdColumns) -> list[list[Cell]]:
     cells = []
     for at in range(len(mask.columns)):
         values = _fetched(mask, at, columns)
-        if mask.columns[at].flags & AUTO:
+        flags = mask.columns[at].flags
+        if flags & AUTO and values and set(map(type, values)) == {str} and not flags & MULTI_LINE:
+            mask.widen(at, max(values, key=len))
+        elif flags & AUTO:
             for value in set(values) if _can_be_keys(values) else values:
                 mask.widen(at, value)
         cells.append(values)
@@ -136,6 +140,10 @@ def _fetched(mask: Mask, at: int, columns: AdColumns) -> list[Cell]:
         same = columns.values[part.source.text.lower()]
         if _is_its_own_value(same, how.takes if how is not None else part.conversion):
             return same
+    if how is not None and how.whole is not None and part.source.is_name:
+        inputs = [columns.values[name.lower()] for name in (part.source.text, *how.needs)]
+        if all(set(map(type, column)) == {int} for column in inputs):
+            return [*map(how.whole, *inputs)]
     row = RowOf([*part.source.names(), *(how.needs if how is not None else ())])
     fetch, ad = part.fetch, row.ad
     return _mapped(lambda values: fetch(ad(values)), row.columns(columns), columns.rows)
@@ -172,6 +180,12 @@ def _can_be_keys(values: Iterable[Cell]) -> bool:
     return float not in kinds and len(kinds & _NUMBERS) < 2 and list not in kinds and ClassAd not in kinds
 
 
+def _is_span(mask: Mask, at: int) -> bool:
+    """Whether the column shows numbers as spans of time, and nothing else of them."""
+    conversion, how = mask.parts[at].conversion, mask.columns[at].how
+    return conversion is not None and conversion.kind == printf.TIME and (how is None or how.show is None)
+
+
 def _laid_out(mask: Mask, at: int, values: Sequence[Cell]) -> list[str]:
     """The column's text in each row, with what stands before and after it."""
     one, width = mask.columns[at], mask.widths[at]
@@ -186,9 +200,16 @@ def _laid_out(mask: Mask, at: int, values: Sequence[Cell]) -> list[str]:
 
     # Names: each is another, and stands there as it is.
     as_it_is = one.how is None and mask.parts[at].conversion is not None and one.printf in ("%v", "%s")
-    if as_it_is and set(map(type, values)) == {str} and not one.flags & MULTI_LINE and max(map(len, values)) <= width:
+    if as_it_is and set(map(type, values)) == {str} and not one.flags & MULTI_LINE:
         justify = str.ljust if one.flags & LEFT else str.rjust
-        return [f"{before}{justify(value, width)}{after}" for value in values]
+        if max(map(len, values)) <= width:
+            return [f"{before}{justify(value, width)}{after}" for value in values]
+        if width and not one.flags & (AUTO | NO_TRUNCATE):
+            return [f"{before}{justify(value, width)[:width]}{after}" for value in values]
+    if _is_span(mask, at) and set(map(type, values)) == {int}:  # moments, of which each is another as well
+        texts = [span(value).rjust(width) for value in values]
+        if max(map(len, texts)) <= width:
+            return [f"{before}{text}{after}" for text in texts]
     if not _can_be_keys(values):
         return [piece(value) for value in values]
     pieces = {value: piece(value) for value in dict.fromkeys(values)}

@@ -47,6 +47,8 @@ class PrintAs(NamedTuple):
     render: Render | None = None
     printf: str | None = None
     needs: tuple[str, ...] = ()
+    whole: Callable[..., Cell] | None = None
+    """What `render` comes to where the attribute and all of `needs`, in this order, are whole numbers."""
 
 
 class Column(NamedTuple):

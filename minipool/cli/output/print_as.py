@@ -317,7 +317,13 @@ def _unhealth(value: Any, ad: ClassAd, column: Column) -> Any:
 FUNCTIONS: Final[Mapping[str, PrintAs]] = {
     "ACTIVITY_CODE": PrintAs("s", render=_of_ad(activity_code), needs=("State", "Activity")),
     "ACTIVITY_OR_OCU": PrintAs("s", render=_activity_or_ocu, needs=("State", "Activity", "OCU")),
-    "ACTIVITY_TIME": PrintAs("i", render=_activity_time, printf="%T", needs=("LastHeardFrom", "MyCurrentTime")),
+    "ACTIVITY_TIME": PrintAs(
+        "i",
+        render=_activity_time,
+        printf="%T",
+        needs=("LastHeardFrom", "MyCurrentTime"),
+        whole=lambda since, _, now: max(0, now - since),
+    ),
     "BATCH_NAME": PrintAs(
         "s",
         render=_of_ad(batch_name),

@@ -39,6 +39,9 @@ def date(seconds: float) -> str:
 
 def span(seconds: float) -> str:
     """A time span as C divides it, so that a negative one shows: `  0+00:00:-5`."""
+    if type(seconds) is int and seconds >= 0:  # as most are
+        minutes, left = divmod(seconds, 60)
+        return f"{minutes // 1440:3d}+{minutes // 60 % 24:02d}:{minutes % 60:02d}:{left:02d}"
     if not math.isfinite(seconds):
         return "[?????]"
     total = int(seconds)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minipool.cli.entry.main import dispatch
+from minipool.cli.output.show import span
 
 ODD = ("99999999999999999", "-99999999999999999", 'real("INF")', '-real("INF")', 'real("NaN")', "1e300")
 JOB = """MyType = "Job"\nClusterId = 1\nProcId = 0\nOwner = "alice"\nJobStatus = 2\nCmd = "x"\nUser = "alice@here"
@@ -81,3 +82,9 @@ def test_odd_numbers_are_no_end_of_an_analysis(tmp_path: Path, odd: str) -> None
     argv = ["-jobads", str(tmp_path / "ads"), "-slotads", str(tmp_path / "slots")]
     for view, shown in (("", "001.000"), (":summary", "\n1.0 "), (":reverse", "slot1@")):
         assert shown in printed("q", [*argv, f"-better-analyze{view}"])
+
+
+@pytest.mark.parametrize("seconds", [0, 59, 60, 3599, 3600, 86_399, 86_400, 86_400 * 1000 - 1, 86_400 * 1000])
+def test_whole_seconds_make_the_span_that_reals_make(seconds: int) -> None:
+    assert span(seconds) == span(float(seconds))
+    assert span(86_400 * 3 + 3661) == "  3+01:01:01"

@@ -83,6 +83,20 @@ def test_columns_print_what_ads_print_of_odd_values(monkeypatch: pytest.MonkeyPa
         assert_same(monkeypatch, argv, mutated(rng, PLAIN))
 
 
+@pytest.mark.parametrize("argv", [(), ("-wide",), ("-wide:90",), ("-wide:132",)], ids=" ".join)
+@pytest.mark.parametrize("longest_s", [90_000, 10**7, 10**9])
+def test_times_and_names_of_which_each_is_another_are_printed_the_same(
+    monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], longest_s: int
+) -> None:
+    slots = [ad for ad in ADS if type(ad.get("EnteredCurrentActivity")) is int and type(ad.get("MyCurrentTime")) is int]
+    ads = [slots[number % len(slots)].copy() for number in range(40)]
+    for number, ad in enumerate(ads):
+        ad["Name"] = f"slot{number}@{'n' * number}"
+        ad["LastHeardFrom"] = ad["MyCurrentTime"]
+        ad["EnteredCurrentActivity"] = ad.eval_int("MyCurrentTime", 0) + 60 - number * longest_s // 39
+    assert assert_same(monkeypatch, argv, ads) == ["columns"]
+
+
 def test_an_expression_or_a_list_among_the_values_takes_the_ads_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(5)
     for value in (expr("Cpus * 512"), [1, 2], ClassAd({"a": 1}), expr("undefined")):
