@@ -13,7 +13,7 @@ from pool.dag.course.scripts import unknown_macros
 from pool.dag.course.states import Limits, Settings
 from pool.dag.files.rescue import rescue_name, rescue_text, save_text
 from pool.dag.language.errors import DagError
-from pool.dag.language.reader import read
+from pool.dag.language.reader import Options, read
 from tests.pool.dag.cases import reader
 from tests.pool.dag.course.played import Played
 from tests.pool.dag.recorded import Recorded, recorded, without_time
@@ -93,7 +93,7 @@ def play(course: Course, case: Recorded) -> Told:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_graph_goes_as_htcondors_condor_dagman_had_it_go(case: Recorded) -> None:
     try:
-        course = Course(read(case.dags, reader(case.files)), settings(case))
+        course = Course(read(case.dags, reader(case.files), Options(joins=True)), settings(case))
     except DagError:
         assert (case.exit_code, case.ran, case.left) == (1, [], {})
         return
