@@ -128,6 +128,20 @@ def test_a_schedd_that_was_killed_finds_its_flocked_job_again(full: tuple[FlockH
     assert job.eval_int("NumShadowStarts") == 1
 
 
+def test_pools_come_and_go_with_a_reconfiguration(full: tuple[FlockHost, FlockHost]) -> None:
+    a, b = full
+    (runs,) = a.until_status(a.submit(f"{LONG}{FILES}queue\n"), 2)
+    assert runs.eval_str("RemotePool") == b.where_it_was
+    with knobs(a, FLOCK_TO=""):
+        a.until(lambda: submitters(b) == [], "the end of what the other pool is told")
+        stays = a.submit(f"{LONG}{FILES}queue\n")
+        a.until(lambda: figures(submitters(a)) == [(2, 1, 1)], "what waits at home")
+        assert a.statuses(stays) == [1]
+        assert a.statuses(runs.eval_int("ClusterId", 0)) == [2]
+    a.until_status(stays, 2)
+    a.until(lambda: figures(submitters(b)) == [(2, 2, 0)], "what the other pool is told again")
+
+
 def test_jobs_flock_although_the_home_pool_has_no_negotiator(two: dict[str, FlockHost]) -> None:
     a, b = two["a"], two["b"]
     a.as_administrator("condor_off", "-daemon", "negotiator")

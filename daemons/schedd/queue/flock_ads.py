@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from daemons.daemon_core.adverts import Adverts
 from daemons.schedd.core.core import Core
 from pool.classad import ClassAd
 from pool.hosts.daemon_names import kept_name
+from pool.jobs.waiting.flocking import FlockPool
 
 
 class FlockAds:
@@ -21,10 +22,9 @@ class FlockAds:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._pools = core.settings.flock.pools
-        self.adverts: list[Adverts] = []
-        """One for each pool."""
-        self._known: list[set[str]] = [set() for _ in self._pools]
+        self.adverts: Callable[[], dict[FlockPool, Adverts]] = dict
+        """Those of the pools that jobs flock to now, in their order."""
+        self._known: dict[Adverts, set[str]] = {}
 
     def running(self) -> Counter[tuple[str, str]]:
         """How many jobs run, by pool ("" is home) and submitter."""
@@ -33,7 +33,8 @@ class FlockAds:
     def state(self) -> object:
         """What makes other ads when it is another."""
         levels = self._core.flock_levels
-        return self.running() if self._pools else None, levels.all() if self._pools else None
+        pools = tuple(self.adverts())
+        return pools, self.running() if pools else None, levels.all() if pools else None
 
     def publish(self, ads: Mapping[str, ClassAd]) -> None:
         """Tell each pool of its part; `ads` are the submitters' at home."""
@@ -41,9 +42,10 @@ class FlockAds:
         in_all = Counter[str]()
         for (_, submitter), count in running.items():
             in_all[submitter] += count
-        for number, (pool, adverts) in enumerate(zip(self._pools, self.adverts, strict=True), 1):
+        known_before, self._known = self._known, {}
+        for number, (pool, adverts) in enumerate(self.adverts().items(), 1):
             idle, weights = self._idle(number, pool.name)
-            before, self._known[number - 1] = self._known[number - 1], set()
+            known = self._known[adverts] = set()
             for submitter, ad in ads.items():
                 here = running[pool.name, submitter]
                 if not here and not idle[submitter]:
@@ -58,9 +60,9 @@ class FlockAds:
                     WeightedIdleJobs=weights[submitter],
                     SubmitterTag=pool.name,
                 )
-                self._known[number - 1].add(kept_name(told))
+                known.add(kept_name(told))
                 adverts.put(told)
-            for name in before - self._known[number - 1]:
+            for name in known_before.get(adverts, set()) - known:
                 adverts.drop("Submitter", name)
 
     def _idle(self, number: int, pool: str) -> tuple[Counter[str], Counter[str]]:

@@ -11,7 +11,7 @@ Source: negotiationFinished and JobCanFlock of HTCondor's schedd.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pool.base.words import split_list
 from pool.classad import ClassAd
@@ -66,20 +66,17 @@ class _Standing:
 
 @dataclass(slots=True)
 class FlockLevels:
-    """The level of each submitter; level 0 is the home pool."""
+    """The level of each submitter; level 0 is the home pool. Other rules count as soon as they are set."""
 
     rules: FlockRules
     _standing: dict[str, _Standing] = field(default_factory=dict)
 
-    def reconfigured(self, rules: FlockRules) -> None:
-        """Other rules count from now on, for the pools that there were at the start."""
-        pools = self.rules.pools
-        self.rules = replace(rules, pools=pools, least=min(rules.least, len(pools)))
-
     def level(self, submitter: str) -> int:
         """How many of the further pools hear of the submitter's jobs."""
         found = self._standing.get(submitter)
-        return self.rules.least if found is None else max(found.level, self.rules.least)
+        if found is None:
+            return self.rules.least
+        return min(max(found.level, self.rules.least), len(self.rules.pools))  # there may be fewer than there were
 
     def all(self) -> dict[str, int]:
         """The levels of those who have had another than the least."""

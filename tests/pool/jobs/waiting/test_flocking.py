@@ -33,15 +33,16 @@ def test_a_level_grows_by_the_increment() -> None:
     assert levels.level(ALICE) == 3
 
 
-def test_other_rules_count_at_once_and_for_the_pools_that_there_were() -> None:
+def test_other_rules_count_at_once_and_so_do_other_pools() -> None:
     levels = FlockLevels(FlockRules.of([A, B], [], 1, 0, True))
-    levels.reconfigured(rules(increment=2))
+    levels.rules = rules(increment=2)
     assert levels.unsatisfied(ALICE, 0, 1.0)
     assert levels.level(ALICE) == 2
-    levels.reconfigured(rules(least=3))
-    assert levels.level("bob@here") == 2  # a third pool takes a restart
-    levels.reconfigured(FlockRules.of([], [], 1, 0, True))
-    assert levels.satisfied(ALICE, 0, 2.0)
+    levels.rules = rules(least=3)
+    assert levels.level("bob@here") == 3
+    levels.rules = FlockRules.of([A], [], 1, 0, True)
+    assert levels.level(ALICE) == 1
+    levels.rules = FlockRules()
     assert levels.level(ALICE) == 0
 
 
