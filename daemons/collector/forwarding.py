@@ -93,6 +93,10 @@ class Forwarding:
         """Forward until cancelled."""
         changed = Signal()
         watch = self._table.watch(self._settings.types, None, changed.fire)
+        self._told.clear()
+        for ad_type, name in self._adverts.names():  # of what went while this did not run
+            if self._table.get(ad_type, name) is None:
+                self._adverts.drop(ad_type, name)
         try:
             async with trio.open_nursery() as nursery:
                 Tasks(nursery, self._start.log).keep(self._adverts.run)

@@ -85,6 +85,7 @@ class Collector:
         self._table.limits = limits = daemon_limits(self._start.config)
         requirements = self._start.config.expr("ABSENT_REQUIREMENTS")
         self._absent.configure(requirements, self._start.config.seconds("ABSENT_EXPIRE_ADS_AFTER"), limits)
+        self._expires_invalidated = self._start.config.bool("EXPIRE_INVALIDATED_ADS")
         if self._forwarding is not None:
             self._forwarding.reconfigured()
 
@@ -238,7 +239,10 @@ class Collector:
             return False
         self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
         there, absent = (ads.remove(stored.ad_type, stored.name) for ads in (self._table, self._absent))
-        self._persistent.note(stored.key, stays=False)
+        stays = (
+            self._expires_invalidated and there is not None and self._absent.take(there, now=self._start.world.wall())
+        )
+        self._persistent.note(stored.key, stays=stays)
         return (there or absent) is not None
 
     def _get(self, ad_type: str, name: str) -> StoredAd | None:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from daemons.base.named_file import named_file
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
 from pool.ads.key import Key, key_of
 from pool.ads.table import StoredAd
-from pool.base.errors import PeerError, PoolError
 from pool.base.private_file import keep_private
 from pool.classad import ClassAd
 from protocol.wire.ad_table import unpack_ads
@@ -104,15 +104,9 @@ class AdFile:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.executescript(_SCHEMA)
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, PeerError) as error:
-            raise PoolError(
-                f"the ads in {self._path} cannot be read: {error}",
-                expected="the SQLite database of this collector (COLLECTOR_PERSISTENT_AD_LOG)",
-            ) from None
+    def _named(self) -> AbstractContextManager[None]:
+        expected = "the SQLite database of this collector (COLLECTOR_PERSISTENT_AD_LOG)"
+        return named_file(self._path, "the ads", expected)
 
     def load(self) -> list[KeptAd]:
         """All ads."""

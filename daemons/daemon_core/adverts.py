@@ -93,6 +93,10 @@ class Adverts:
         if self._ads.pop((ad_type, name), None) is not None:
             self._changed((ad_type, name))
 
+    def names(self) -> list[Key]:
+        """Type and name of each ad that shall be there."""
+        return list(self._ads)
+
     def refresh(self) -> None:
         """Make the daemon's own ad anew and publish it."""
         ad = self._start.own_ad()
@@ -106,7 +110,9 @@ class Adverts:
 
     async def run(self) -> None:
         """Publish until cancelled, then say goodbye on the connections that there are."""
-        self._targets = [_Target(address) for address in self._addresses or collector_addresses(self._start.config)]
+        if not self._targets:
+            addresses = self._addresses or collector_addresses(self._start.config)
+            self._targets = [_Target(address) for address in addresses]
         ending = trio.Event()
         async with trio.open_nursery() as outer:
             outer.start_soon(self._run_shielded, ending)
@@ -166,9 +172,10 @@ class Adverts:
                 async with endpoints.connected(
                     target.address, security=self._start.security, network=self._start.world.network
                 ) as peer:
-                    # A new connection may be to a collector that has been restarted and knows nothing.
-                    target.sent.clear()
-                    target.stale = dict.fromkeys(self._ads, True)
+                    # A new connection may be to a collector that has been restarted and knows nothing, or to one that
+                    # has heard nothing of ads that are gone since.
+                    target.stale = dict.fromkeys((*target.sent, *self._ads), True)
+                    target.sent = {key: sent for key, sent in target.sent.items() if key not in self._ads}
                     log.full("Connected to the collector.", address=target.address)
                     backoff.reset()
                     await self._publish(target, peer)
@@ -195,8 +202,8 @@ class Adverts:
             await self._send_changes(target, peer, {key: some[key] for key in there if key in target.sent})
             await self._send_whole(target, peer, [key for key in there if key not in target.sent])
             for key in some.keys() - set(there):
-                target.sent.pop(key, None)
                 await self._call(target, peer, InvalidateAds(ad_type=key[0], names=[key[1]]))
+                target.sent.pop(key, None)  # not before: what the connection did not take is said on the next
 
     async def _send_changes(self, target: _Target, peer: endpoints.Peer, keys: Mapping[Key, bool]) -> None:
         """Say what is different in ads that the collector has; those that it has not after all are sent whole next."""

@@ -6,16 +6,16 @@ It is written after each charge, so that a restart loses little; what an adminis
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
 from daemons.base.faults import fault
+from daemons.base.named_file import named_file
 from pool.accounting import SubmitterAccount
 from pool.accounting.leases import Lease
-from pool.base.errors import PoolError
 from pool.base.private_file import keep_private
 
 _COLUMNS: Final = tuple(field.name for field in fields(SubmitterAccount) if field.name != "leases")
@@ -61,15 +61,9 @@ class AccountStore:
                 if name not in known:
                     self._connection.execute(f"ALTER TABLE accounts ADD COLUMN {name} {kind}")
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise PoolError(
-                f"the accounts in {self._path} cannot be read: {error}",
-                expected="the SQLite database of this negotiator; without a file it begins with nobody's use",
-            ) from None
+    def _named(self) -> AbstractContextManager[None]:
+        expected = "the SQLite database of this negotiator; without a file it begins with nobody's use"
+        return named_file(self._path, "the accounts", expected)
 
     def load(self) -> tuple[dict[str, SubmitterAccount], float]:
         """All accounts, and the time up to which they are charged (0: never)."""

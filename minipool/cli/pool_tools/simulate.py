@@ -32,15 +32,9 @@ TOOL: Final = Tool(
     notes="Each job runs as long as it did. Jobs that run are not moved aside, whatever the policy says of preemption.",
 )  # fmt: skip
 
-NOT_TRIED: Final = (
-    "PREEMPTION_",
-    "NEGOTIATOR_CONSIDER_",
-    "ALLOW_PSLOT_PREEMPTION",
-    "PREEMPT",
-    "RANK",
-    "MAXJOBRETIREMENTTIME",
-)
-"""Knobs that move running jobs aside, or begin so: asked for, they would be of no account."""
+OF_THE_CENTRE: Final = ("PREEMPTION_", "NEGOTIATOR_CONSIDER_", "ALLOW_PSLOT_PREEMPTION")
+NOT_TRIED: Final = (*OF_THE_CENTRE, "PREEMPT", "RANK", "MAXJOBRETIREMENTTIME")
+"""Knobs that move running jobs aside, or begin so, of the negotiator and of startds: they would be of no account."""
 
 
 def main(verb: str, argv: Sequence[str]) -> int:
@@ -85,6 +79,8 @@ def _policies(parsed: Parsed) -> Iterator[tuple[str, Config]]:
     for made in changes:
         config = load_config(subsystem="NEGOTIATOR", overrides=made)
         install_language(config)
+        if made is changes[0]:
+            _say_what_is_not_tried(config)
         yield ", ".join(f"{name}={value}" for name, value in made.items()) or "as configured", config
 
 
@@ -102,6 +98,16 @@ def _assignment(text: str) -> tuple[str, str]:
             expected="CLAIM_WORKLIFE, which bounds how long a claim takes new jobs",
         )
     return name, value
+
+
+def _say_what_is_not_tried(config: Config) -> None:
+    """Knobs of this host's configuration by which the negotiator would move jobs aside."""
+    from pool.config.knobs import names
+
+    for name in sorted(names()):
+        if name.startswith(OF_THE_CENTRE) and config.is_set(name):
+            where = config.where(name)
+            print(f"{where}: {name} is passed over: jobs that run are not moved aside in a simulation", file=sys.stderr)
 
 
 def _tried(history: str, machines: str, config: Config) -> Figures:

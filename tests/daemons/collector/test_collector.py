@@ -85,6 +85,20 @@ async def test_a_machine_that_is_expected_is_absent_until_it_is_heard_of_again(
             assert await names(host, "Absent =?= true") == []
 
 
+async def test_what_is_taken_back_is_absent_where_that_is_configured(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    overrides = {"ABSENT_REQUIREMENTS": 'State == "Unclaimed"', "EXPIRE_INVALIDATED_ADS": "true"}
+    async with one_host(tmp_path, overrides=overrides) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            await peer.call(UpdateAds(updates=[an_update("a@n"), an_update("b@n"), an_update("c@n", State="Owner")]))
+            assert (await peer.call(InvalidateAds(ad_type="Machine", names=["a@n", "c@n"]))).count == 2
+            assert (await names(host), await names(host, "Absent")) == (["b@n"], ["a@n"])
+            assert (await peer.call(InvalidateAds(ad_type="Machine", names=["a@n"]))).count == 1
+            assert await names(host, "Absent") == []
+
+
 async def test_an_absent_machine_that_is_expected_no_longer_is_taken_back(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:

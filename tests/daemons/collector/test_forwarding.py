@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from daemons.collector.forwarding import Forwarding, view_addresses
+from pool.ads.table import AdStore
 from pool.classad import ClassAd
 from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds, WatchAds
 from tests.daemons.one_host import OneHost, one_host
@@ -71,6 +73,50 @@ async def test_the_collector_above_has_machines_and_submitters_and_what_becomes_
                 await trio.sleep(0.05)
         assert await top.query("Scheduler") == []
         assert {ad["Name"] for ad in await top.query("Collector")} == {f"My Pool - {TOP}"}
+
+
+async def take_back(host: OneHost, name: str) -> None:
+    async with host.connected("collector") as peer:
+        assert (await peer.call(InvalidateAds(ad_type="Machine", names=[name]))).count == 1
+
+
+async def until_known_are(host: OneHost, *names: str) -> None:
+    with trio.fail_after(200):
+        while {ad.eval_str("Name", "") for ad in await host.query("Machine")} != set(names):
+            await trio.sleep(0.5)
+
+
+async def test_what_goes_while_the_collector_above_is_out_of_reach_is_taken_back_there(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with a_tree(tmp_path) as (top, sub):
+        long = 100_000
+        await publish(sub, a_machine("a", ClassAdLifetime=long), a_machine("b", ClassAdLifetime=long))
+        await until_known_are(top, "a", "b")
+        top.network.network.cut(TOP, SUB)
+        await take_back(sub, "a")
+        await trio.sleep(100)
+        top.network.network.heal(TOP, SUB)
+        await until_known_are(top, "b")
+
+
+async def test_what_goes_while_forwarding_begins_again_is_taken_back_above(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with a_tree(tmp_path) as (top, sub):
+        start, table = sub.daemons["collector"], AdStore()
+        forwarding = Forwarding(start, table, view_addresses(start.config))
+        for name in ("a", "b"):
+            table.put(a_machine(name, ClassAdLifetime=100_000).ad, now=start.world.wall(), sender="n")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(forwarding.run)
+            await until_known_are(top, "a", "b")
+            nursery.cancel_scope.cancel()
+        table.remove("Machine", "a")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(forwarding.run)
+            await until_known_are(top, "b")
+            nursery.cancel_scope.cancel()
 
 
 async def test_what_was_forwarded_outlives_its_collectors_end_by_its_lifetime(

@@ -44,6 +44,17 @@ def test_the_text_says_how_many_jobs_are_left_out(files: list[str], capsys: pyte
     assert "\nLeft out: 1 that never ran, 1 that take no slot.\n" in capsys.readouterr().out
 
 
+def test_preemption_that_is_configured_is_told_to_be_passed_over(
+    files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_CONDOR_PREEMPTION_REQUIREMENTS", "true")
+    assert main("simulate", [*files, "-against", "-c", "PRIORITY_HALFLIFE=60"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "PREEMPTION_REQUIREMENTS" in line] == [
+        "<Environment>: PREEMPTION_REQUIREMENTS is passed over: jobs that run are not moved aside in a simulation"
+    ]
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
