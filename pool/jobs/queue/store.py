@@ -30,6 +30,8 @@ SCHEMAS: Final = ("schema.sql", "schema_2.sql", "schema_3.sql", "schema_4.sql")
 VERSION: Final = len(SCHEMAS)
 BUSY_TIMEOUT_S: Final = 10.0
 MANY_JOBS: Final = 10_000
+BESIDE_CACHE_KIB: Final = 256
+"""What a connection that goes through the file once keeps of it: SQLite's usual is 2 MB."""
 
 _HERE: Final = Path(__file__).parent
 """Where the schema is. importlib.resources would import zipfile and more: 2 MB in every schedd."""
@@ -148,8 +150,10 @@ def file_of(connection: sqlite3.Connection) -> str:
 
 
 def open_beside(path: str) -> sqlite3.Connection:
-    """Another connection to a file that is open."""
-    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    """Another connection to a file that is open, for what goes through it once: it keeps few pages in memory."""
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA cache_size = -{BESIDE_CACHE_KIB}")
+    return connection
 
 
 def open_for_reading(path: str | Path) -> sqlite3.Connection:

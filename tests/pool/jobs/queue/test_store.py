@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,9 @@ def test_what_was_open_to_others_is_closed_before_anything_is_read(tmp_path: Pat
     connection = store.open_queue(path)
     assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
     connection.close()
+
+
+def test_a_connection_beside_the_writer_s_keeps_little_of_what_it_goes_through(tmp_path: Path) -> None:
+    connection = store.open_queue(tmp_path / "queue.db")
+    with closing(connection), closing(store.open_beside(store.file_of(connection))) as beside:
+        assert beside.execute("PRAGMA cache_size").fetchone() == (-store.BESIDE_CACHE_KIB,)
