@@ -32,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         overrides[key.strip().upper()] = value.strip()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a daemon has as many threads as it asks for
 
+    from daemons.base.heap import share_heap
+
+    share_heap()
     from daemons.daemon_core.entry import run_process
     from daemons.daemon_core.source import ConfigSource
     from daemons.process import first_zygote
