@@ -1,7 +1,13 @@
-"""The files that condor_dagman writes of a graph's course: rescue and save files, metrics, the jobstate log."""
+"""The files that condor_dagman writes of a graph's course: rescue and save files, metrics, the jobstate log.
+
+* A file stands in its place whole or not at all: who goes on from a half one would run again what is done.
+* A run writes one rescue file, whose number is the next after that from which it began, also when it is gone on with.
+* The metrics come last. They say to a process of the same job that the graph has ended.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pool.dag.course.course import Course, S
 from pool.dag.course.happenings import Note
-from pool.dag.course.states import DagStatus
+from pool.dag.course.states import DagStatus, ExitCode
 from pool.dag.files.dot import dot_text
 from pool.dag.files.metrics import RunFacts, metrics_text
 from pool.dag.files.node_status import GraphNow, NodeNow, node_status_text
@@ -35,6 +41,8 @@ class Files:
         self.rescue_max, self.reset_retries = rescue_max, reset_retries
         self.started_at = time.time()
         self.rescue_number = 0
+        self.go_on_from: int | None = None
+        """The rescue file that an earlier run, which is gone on with, began from; newer ones are of its end."""
         self._rescue = ""
         self._status_at = self._dot_at = 0.0
         self._is_behind = False
@@ -43,6 +51,26 @@ class Files:
     def last_rescue(self) -> int:
         """The number of the newest rescue file; 0: there is none."""
         return max((n for n in range(1, self.rescue_max + 1) if os.path.exists(self.rescue(n))), default=0)
+
+    def last_rescue_before(self) -> int:
+        """The number of the one that the run begins from, or that the run began from which is gone on with."""
+        return self.last_rescue() if self.go_on_from is None else self.go_on_from
+
+    def ended(self, dag_id: int, since: float) -> int | None:
+        """What this job returned, if it has ended the graph already: its metrics say so, written `since` then.
+
+        A process that is killed after its last line would else be run again, and the graph from the start.
+        """
+        try:
+            with open(self.metrics, encoding="utf-8", errors="replace") as file:
+                metrics = json.load(file)
+            if metrics["dagman_id"] != str(dag_id) or metrics["end_time"] < since:
+                return None
+            code = metrics["exitcode"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        # After any other code the schedd runs the job again, and means it.
+        return code if code in (ExitCode.OKAY, ExitCode.ERROR, ExitCode.ABORT) else None
 
     def rescue(self, number: int) -> str:
         """The rescue file of this number."""
@@ -58,7 +86,7 @@ class Files:
         """Write a rescue file, always the same of one run; its name."""
         # A graph with a FINAL node may write twice, and two numbers would be two attempts to mend it.
         if not self._rescue:
-            self._rescue = self.rescue(min(self.last_rescue() + 1, self.rescue_max))
+            self._rescue = self.rescue(min(self.last_rescue_before() + 1, self.rescue_max))
         self._write(self._rescue, rescue_text(course, time.time(), reset_retries=self.reset_retries))
         return self._rescue
 
@@ -131,7 +159,7 @@ class Files:
         return path
 
     def last_sequence(self, path: str) -> int:
-        """The number of the last attempt in a JOBSTATE_LOG that goes on."""
+        """The number of the last attempt in a JOBSTATE_LOG that goes on; 0 where none is."""
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 last = [line.rpartition(" ")[2].strip() for line in file if " INTERNAL " not in line]

@@ -106,6 +106,9 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     names = {"CLUSTER": str(dag_id), "OWNER": session.user(), "NODE_NAME": own.ad.eval_str("DAGNodeName") or "undef"}
     where = paths(options, config, names)
     files = _files(options, config, where.metrics)
+    lock = Lock(where.lock)
+    if (ended := _ended(files, own, lock, out)) is not None:
+        return ended
     settings = course_settings(options, config, dag_id)
     # A limit that a user has edited holds for the next run of the same job, too.
     settings = settings._replace(limits=own.limits(settings.limits))
@@ -115,8 +118,6 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     if (refused := _refused(config, dag)) is not None:
         out.say(refused, level=0)
         return ExitCode.ERROR
-    out.say(f"Dag contains {len(dag.nodes)} total nodes", level=3)
-    lock = Lock(where.lock)
     if (held := _take(lock, dag_id, out, where.lock)) is not None:
         return held
     out.say("Bootstrapping...", level=3)
@@ -125,16 +126,26 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     await own.introduce(options.primary, settings.limits)
     around = _around(options, config, own, where.nodes_log, dag_id)
     manager = Manager(session, options, course, where, around, own, files, out)
-    if dag.jobstate_log and (files.rescue_number or lock.was_there):
+    if files.rescue_number or lock.was_there:
         course.sequence = files.last_sequence(dag.jobstate_log)
     files.internal(course, f"DAGMAN_STARTED {id or '-1.-1'}")
     _draw(options, files, course, out)
-    if options.only_dot or options.setup_only:
-        code = int(ExitCode.OKAY)
-    else:
-        code = await manager.run(recovery=lock.was_there or options.do_recovery)
+    code = int(ExitCode.OKAY)
+    if not (options.only_dot or options.setup_only):
+        code = await manager.run(lock, recovery=lock.was_there or options.do_recovery)
     # What is to run again shall find the lock, and with it that there is something to recover.
     if code != ExitCode.RESTART:
+        lock.remove()
+    return code
+
+
+def _ended(files: Files, own: OwnJob, lock: Lock, out: DagmanOut) -> int | None:
+    """What an earlier process of this job returned that has ended the graph, and was killed before its exit."""
+    files.go_on_from = lock.rescue if lock.was_there else None
+    if own.id is None or (code := files.ended(own.id.cluster, own.ad.eval_int("QDate", 0))) is None:
+        return None
+    out.say(f"This job has run the graph already, and returned {code}")
+    if lock.was_there:
         lock.remove()
     return code
 
@@ -200,7 +211,7 @@ def _rescue(options: Options, config: Config, files: Files, out: DagmanOut) -> s
         files.put_aside_after(files.rescue_number)
     else:
         auto = config.bool("DAGMAN_AUTO_RESCUE") if options.auto_rescue is None else bool(options.auto_rescue)
-        files.rescue_number = files.last_rescue() if auto else 0
+        files.rescue_number = files.last_rescue_before() if auto else 0
         if not files.rescue_number:
             return ""
         said, path = f"Found rescue DAG number {files.rescue_number}", files.rescue(files.rescue_number)
@@ -217,13 +228,14 @@ def _text(path: str) -> str:
 
 
 def _warn(options: Options, config: Config, dag: Dag, out: DagmanOut) -> None:
-    """What is odd, but no mistake."""
+    """What is odd, but no mistake; and how large the graph is."""
     out.say(*(f"Warning: {text}" for text in dag.warnings))
     if options.submit_method == 0:
         out.say("Warning: -SubmitMethod 0 has no effect: nodes are submitted by condor_dagman itself")
     if options.csd_version and options.csd_version != CONDOR_VERSION and not options.allow_version_mismatch:
         out.say(f"Note: {options.csd_version} has written the submit file of this DAG; this is {CONDOR_VERSION}")
     _check_macros(dag, out, strict=config.int("DAGMAN_USE_STRICT") > 0)
+    out.say(f"Dag contains {len(dag.nodes)} total nodes", level=3)
 
 
 def _check_macros(dag: Dag, out: DagmanOut, *, strict: bool) -> None:

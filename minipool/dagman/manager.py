@@ -21,6 +21,7 @@ from minipool.dagman.arguments import Options
 from minipool.dagman.configured import Paths
 from minipool.dagman.dagman_out import DagmanOut, now_text
 from minipool.dagman.files import Files
+from minipool.dagman.lock import Lock
 from minipool.dagman.nodes_log import NodesLog
 from minipool.dagman.own_job import OwnJob
 from minipool.dagman.recovering import recover
@@ -121,10 +122,10 @@ class Manager:
 
     # ---- the run
 
-    async def run(self, *, recovery: bool) -> int:
+    async def run(self, lock: Lock, *, recovery: bool) -> int:
         """Run the graph to its end; the exit code."""
         async with trio.open_nursery() as self._nursery:
-            await self._begin(recovery)
+            await self._begin(lock, recovery)
             self._nursery.start_soon(self._hear_signals)
             self._nursery.start_soon(self.submitter.run)
             self._nursery.start_soon(self._each_second)
@@ -136,7 +137,7 @@ class Manager:
             self._nursery.cancel_scope.cancel()
         return self._code
 
-    async def _begin(self, recovery: bool) -> None:
+    async def _begin(self, lock: Lock, recovery: bool) -> None:
         assert self._nursery is not None
         # The log is read after the schedd has told all: whatever the log has then, the watch has not missed.
         if recovery:
@@ -145,6 +146,7 @@ class Manager:
         else:
             self.say(f"MultiLogFiles: truncating log file {self.nodes_log.path}")
             self.nodes_log.truncate()
+            lock.begun(self.files.last_rescue())
             self._nursery.start_soon(self._watch)
         self._step(it.Begin())
         self._table()

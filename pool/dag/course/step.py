@@ -14,13 +14,7 @@ from pool.dag.course.attempt import Attempt
 from pool.dag.course.course import Course, S
 from pool.dag.course.ending import check_end
 from pool.dag.course.scripts import job_words, return_of
-from pool.dag.course.states import (
-    JOB_ABORTED,
-    JOB_SKIPPED,
-    SUBMIT_FAILED,
-    DagStatus,
-    ExitCode,
-)
+from pool.dag.course.states import JOB_ABORTED, JOB_SKIPPED, SUBMIT_FAILED, DagStatus, ExitCode
 
 
 def step(course: Course, event: it.Event) -> list[it.Effect]:
@@ -312,9 +306,17 @@ def _script_ended(course: Course, event: it.ScriptEnded) -> None:
         course.hold -= 1
     elif event.kind == "PRE" and course.states[node] == S.PRERUN:
         _pre_ended(course, node, event.code)
-    elif event.kind == "POST" and course.states[node] == S.POSTRUN:
+    elif event.kind == "POST" and (course.states[node] == S.POSTRUN or _had_no_job(course, node)):
         _post_ended(course, node, event.code)
     course.run_waiting(event.kind)
+
+
+def _had_no_job(course: Course, node: int) -> bool:
+    """In a recovery: nothing but its POST script is known of a node whose PRE script or submission had failed."""
+    if not course.recovering or course.states[node] != S.READY:
+        return False
+    course.attempt(node).job_value = JOB_SKIPPED
+    return True
 
 
 def _script_due(course: Course, event: it.ScriptDue) -> None:
