@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nlargest
 from typing import Final
 
@@ -133,17 +134,17 @@ class Negotiation:
 
     async def run(self) -> None:
         """Stay connected to the negotiator, or to each of several, and keep those informed that negotiate."""
-        following: dict[Address, trio.CancelScope] = {}
+        following: dict[Address, trio.Event] = {}
         async with trio.open_nursery() as nursery:
             tasks = Tasks(nursery, self._core.log)
             while True:
                 moved = self._place.moved.next()
                 addresses = self._addresses()
                 for address in following.keys() - set(addresses):
-                    following.pop(address).cancel()
+                    following.pop(address).set()
                 for address in addresses:
                     if address not in following:
-                        following[address] = trio.CancelScope()
+                        following[address] = trio.Event()
                         tasks.keep(self._follow, address, following[address])
                 await moved.wait()
 
@@ -154,9 +155,8 @@ class Negotiation:
             self._core.log.always(f"No negotiator: {error}")
             return []
 
-    async def _follow(self, address: Address, scope: trio.CancelScope) -> None:
-        with scope:
-            await self._stay(address)
+    async def _follow(self, address: Address, dropped: trio.Event) -> None:
+        await first_of(partial(self._stay, address), dropped)  # anew after a failure, so no scope, which is used once
 
     async def _stay(self, address: Address) -> None:
         retry_s, said = RETRY_FIRST_S, ""
