@@ -43,13 +43,17 @@ def figures() -> Iterator[Figure]:
             slot.update(HELD)
         advertise(peer, slots, 2)
         free = "executable = /bin/true\nrequirements = TARGET.Memory >= 1\nqueue\n"
-        yield from _questions(pool, pool.submit(free, cwd=pool.home), "suits all, which are in use", version)
+        cluster = pool.submit(free, cwd=pool.home)
+        yield from _questions(pool, cluster, "suits all, which are in use", version, seen=f"{SLOTS} slots in use")
 
 
-def _questions(pool: Bench, cluster: int, name: str, version: float) -> Iterator[Figure]:
+def _questions(
+    pool: Bench, cluster: int, name: str, version: float, *, seen: str = f"Of {SLOTS + 1} slots"
+) -> Iterator[Figure]:
+    """`seen`: what the answer says once the negotiator has taken in what was advertised; it is busy till then."""
     job = f"{cluster}.0"
     better = partial(pool.tool, "condor_q", "-better-analyze", job, cwd=pool.home)
-    pool.until(lambda: f"Of {SLOTS + 1} slots" in better(), "all slots at the negotiator")
+    pool.until(lambda: seen in better(), "all slots at the negotiator")
     for tool, ask in (("pool why", partial(pool.tool, "pool", "why", job, cwd=pool.home)), ("-better-analyze", better)):
         took = p50([timed(ask) for _ in range(TOOLS)])
         how = f"of {SLOTS} slots, median of {TOOLS} runs, {took / version:.0f} times condor_version"
