@@ -24,6 +24,7 @@ from pool.execute.assigned import assigned_environment
 from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
 from pool.jobs.late_macros import SCRATCH_MARK
+from pool.jobs.vocabulary import nodes
 
 NULL: Final = "/dev/null"
 STDOUT_NAME: Final = "_condor_stdout"
@@ -201,7 +202,7 @@ def _environment(
     for name, value in environment.items():
         if SCRATCH_MARK in value:
             environment[name] = value.replace(SCRATCH_MARK, around.sandbox)
-    environment.update(_facts(slot, around, directory))
+    environment.update(_facts(slot, around, directory), **nodes.environment(job))
     cpus = slot.eval_int("Cpus") or 0
     if cpus > 0:
         for name in around.thread_variables:

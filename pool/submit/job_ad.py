@@ -207,6 +207,7 @@ STEPS: tuple[Callable[[JobDraft], None], ...] = (
     policy.kill_signals,
     resources.service_ports,
     resources.requests,
+    resources.machines,
     policy.concurrency_limits,
     policy.accounting,
     resources.oauth,

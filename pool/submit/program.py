@@ -10,6 +10,7 @@ from __future__ import annotations
 from pool.base.argv import BadQuoting, join_new, split_new
 from pool.base.ids import is_number
 from pool.base.words import SPACE
+from pool.jobs.vocabulary.nodes import NODE_MARK
 from pool.jobs.vocabulary.universes import SUPPORTED, Universe
 from pool.submit.commands import UNIVERSES
 from pool.submit.job import JobDraft, as_bool, compressed, strip_quotes
@@ -33,6 +34,7 @@ def universe(job: JobDraft) -> None:
     if job.universe in (Universe.VANILLA, Universe.LOCAL):
         _topping(job)
     job.put("JobUniverse", job.universe)
+    job.scope.defaults["node"] = NODE_MARK if job.universe == Universe.PARALLEL else ""
     if job.is_docker:
         job.put("WantDocker", True)
     if job.is_container:

@@ -20,7 +20,7 @@ from pool.submit.policy import deferral_cause
 from pool.submit.program import image_kind
 
 _OPSYS = frozenset(("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy"))
-_TRANSFERRING = frozenset((Universe.VANILLA, Universe.JAVA))
+_TRANSFERRING = frozenset((Universe.VANILLA, Universe.JAVA, Universe.PARALLEL))
 _NEWER = 'versioncmp( split(TARGET.CondorVersion)[1], "8.9.7" ) >= 0'
 
 
@@ -68,6 +68,8 @@ def requirements(job: JobDraft) -> None:
         clauses.add("TARGET.HasTDP")
     if job.is_true("EncryptExecuteDirectory") and not clauses.reads("EncryptExecuteDirectory"):
         clauses.add("TARGET.HasEncryptExecuteDirectory")
+    if job.universe == Universe.PARALLEL and not clauses.reads("DedicatedScheduler"):
+        clauses.add("(TARGET.DedicatedScheduler == MY.Scheduler)")
     if job.universe in _TRANSFERRING:
         _files(job, clauses)
     _clock(job, clauses)

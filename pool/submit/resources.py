@@ -14,6 +14,8 @@ from pool.base.nearest import nearest_name
 from pool.base.units import requested_amount
 from pool.base.words import SPACE, split_list
 from pool.classad import ClassAd, Expr, expr
+from pool.jobs.vocabulary.universes import Universe
+from pool.macros.functions import as_int
 from pool.submit.job import JobDraft, as_bool
 from pool.submit.policy import literal, wrapped
 
@@ -53,6 +55,29 @@ def _custom(job: JobDraft, name: str, text: str, hint: str) -> None:
     except SubmitError as error:
         error.message += f"; {hint}" if hint else ""
         raise
+
+
+def machines(job: JobDraft) -> None:
+    """How many nodes a parallel job has: MinHosts and MaxHosts, which are one number."""
+    if job.universe != Universe.PARALLEL or not job.is_first:
+        return
+    spellings = ("machine_count", "node_count", "nodecount", "MaxHosts")
+    text = next((said for name in spellings if (said := job.param(name)) is not None), None)
+    if text is None:
+        raise job.error("No machine_count specified!", "universe")
+    count = as_int(text)
+    if count is None or count < 1:
+        raise job.error(f"machine_count={text} is invalid, must eval to a positive integer.", *spellings)
+    for name in ("MinHosts", "MaxHosts", "OrigMaxHosts"):
+        job.put(name, count)
+    if job.is_docker or job.is_container:
+        raise job.error("A parallel job cannot run in a container here.", "container_image", "docker_image")
+
+
+def check_is_only_job(first: JobDraft) -> None:
+    """A cluster of a parallel job has no second one."""
+    if first.universe == Universe.PARALLEL:
+        raise SubmitError("A parallel job has one queue statement, of one job; several are not supported.")
 
 
 def no_negative_requests(job: JobDraft) -> None:

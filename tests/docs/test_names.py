@@ -46,6 +46,7 @@ OTHERS = frozenset(
             "PLAY_WITH",
             "BOINC_HOME",
         ),  # names in examples
+        "WAIT_FOR_ALL",  # a ParallelShutdownPolicy
         *("SCALE_SIZES", "UPDATE_STARTD_AD", "INVALIDATE_STARTD_ADS"),  # of a benchmark, of condor_advertise
         *("DEFAULT_NUM_EXTRA_CHECKPOINTS", "LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT"),  # HTCondor's, in its sources alone
     )

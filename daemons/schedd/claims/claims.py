@@ -17,20 +17,20 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.daemon_core.locate import nearest
+from daemons.schedd.claims.gangs import Gangs
 from daemons.schedd.claims.giving_back import give_back
+from daemons.schedd.claims.making import of_match, of_row
 from daemons.schedd.claims.next_job import begin, keep_idle, next_job
 from daemons.schedd.claims.pass_on import pass_on, said
 from daemons.schedd.claims.run_now import coalesce
 from daemons.schedd.claims.startd_link import StartdLink
-from daemons.schedd.core.claim import SLICE, Claim, Pass
+from daemons.schedd.core.claim import Claim, Pass
 from daemons.schedd.core.core import Core
+from daemons.schedd.execution.gang import Gang
 from daemons.schedd.execution.shadow import Shadow
-from pool.accounting.accounts import weight_of
-from pool.accounting.limits import NONE, limits_of
-from pool.ads.alike import AlikeAd
 from pool.base.errors import PoolError
 from pool.base.ids import ClaimId
-from pool.classad import ClassAd, rank
+from pool.classad import ClassAd
 from pool.jobs.claims.events import (
     Event,
     GivenUp,
@@ -42,12 +42,13 @@ from pool.jobs.claims.events import (
     Unneeded,
 )
 from pool.jobs.claims.states import ClaimLife
-from pool.jobs.claims.step import step, taken_up
+from pool.jobs.claims.step import step
 from pool.jobs.claims.table import Effect
-from pool.jobs.match_exprs import exprs_of, read_exprs, with_exprs
+from pool.jobs.match_exprs import with_exprs
 from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.store import ClaimRow
 from pool.jobs.vocabulary.hold_codes import VacateCode
+from pool.jobs.vocabulary.nodes import is_gang
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
 from protocol.messages.offers import ClaimChanged, OfferedMatch
 from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, RequestClaim
@@ -76,6 +77,7 @@ class Claims:
         self._refused: dict[Job, int] = {}
         self._asking: set[Job] = set()
         """Jobs for which a slot has been asked and not granted yet."""
+        self.gangs = Gangs(self)
         self.service = Service("schedd", needs.SCHEDD_TO_STARTD)
         self.stopping = False
         self.idle: set[trio.Event] = set()
@@ -97,6 +99,10 @@ class Claims:
     def new_shadow(self, claim: Claim, job: Job, activation: str, expanded: dict[str, object]) -> Shadow:
         """An execution of the job under the claim."""
         return Shadow(self.core, self, self._agents, claim, job, activation, expanded)
+
+    def new_gang(self, job: Job) -> Gang:
+        """The executions of a parallel job's nodes, of which there are none yet."""
+        return Gang(self.core, self, self._agents, job)
 
     def all(self) -> Iterable[Claim]:
         """Every claim."""
@@ -128,37 +134,24 @@ class Claims:
         job = core.waiting.next(match.submitter, match.autocluster)
         if job is None or id.public() in self._claims:
             return False
-        ad = core.queue.ad(job)
-        lease_s = ad.eval_float("JobLeaseDuration", 0.0)
-        self._alive_s = alive_interval(self._alive_s, lease_s)
-        claim = Claim(
-            public=id.public(),
-            digest=id.digest(),
-            id=id,
-            startd=match.startd_address,
-            submitter=match.submitter,
-            owner=job.cluster.owner,
-            slot=AlikeAd(match.slot_ad),
-            ticket=Pass.new(),
-            files_ticket=Pass.new(),
-            alive_s=self._alive_s,
-            life=ClaimLife(lease_s or core.settings.alives_missed_max * self._alive_s, core.now()),
-            room=tuple(match.room),
-            weight=weight_of(match.slot_ad),
-            limits=limits_of(ad, match.slot_ad) or NONE,
-            rank=rank(match.slot_ad, ad),
-            exprs=read_exprs(match.exprs),
-            pool=pool,
-            slice=slice,
-        )
-        self._claims[claim.public] = claim
-        core.holdings_in(claim.pool).reserve(claim)
+        if is_gang(job.cluster.ad):
+            return self.gangs.take(match, job, pool, slice)
+        claim = self.reserve(match, job, pool, slice)
         job.busy = True  # reserved; `work` makes an execution of it, or lets it go
         core.waiting.discard(job)
         self._asking.add(job)
         fault("schedd.match_taken")
-        core.tasks.start(self._guarded, claim, job, partial(self._request, claim, id, job))
+        core.tasks.start(self._guarded, claim, job, partial(self._request, claim, job))
         return True
+
+    def reserve(self, match: OfferedMatch, job: Job, pool: str, slice: str) -> Claim:
+        """The claim that a match becomes; it is still to be asked for."""
+        core = self.core
+        self._alive_s = alive_interval(self._alive_s, core.queue.ad(job).eval_float("JobLeaseDuration", 0.0))
+        claim = of_match(core, match, job, self._alive_s, pool, slice)
+        self._claims[claim.public] = claim
+        core.holdings_in(claim.pool).reserve(claim)
+        return claim
 
     @property
     def is_full(self) -> bool:
@@ -184,38 +177,45 @@ class Claims:
             core.give_up(job, error)
             self.happens(claim, GivenUp())
 
-    async def _request(self, claim: Claim, id: ClaimId, job: Job) -> None:
+    async def _request(self, claim: Claim, job: Job) -> None:
         """Claim the slot and put it to work."""
-        if await self._is_granted(claim, id, job):
+        core = self.core
+        core.requested[job] = lambda: self.happens(claim, Unneeded())
+        refused = await self.ask_for(claim, job)
+        core.requested.pop(job, None)
+        self._asking.discard(job)
+        job.busy = False
+        if refused:
+            self.refused(claim, job, refused)
+        else:
             await self.work(claim, self._first(claim, job))
 
-    async def _is_granted(self, claim: Claim, id: ClaimId, job: Job) -> bool:
-        """Ask for the slot, and note what its startd says."""
-        core = self.core
+    async def ask_for(self, claim: Claim, job: Job) -> str:
+        """Ask for the slot; why its startd does not grant it, or nothing."""
+        assert claim.id is not None
         try:
             startd = self.startd(claim.startd)
             self._let_in(claim)
-            core.requested[job] = lambda: self.happens(claim, Unneeded())
-            answer = await startd.ask_for(self._claim_request(claim, id, job))
+            answer = await startd.ask_for(self._claim_request(claim, claim.id, job))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
             if not refused and not self._granted(claim, answer):
                 refused = "the startd has ended the claim already"
         except PoolError as error:
             refused = str(error)
-        core.requested.pop(job, None)
-        self._asking.discard(job)
-        job.busy = False
-        if refused:
-            core.log.always(f"No claim on {claim.public} for job {job.id}: {refused}")
-            self.happens(claim, Refused())
-            self._refused[job] = failures = self._refused.get(job, 0) + 1
-            self._tell_of_refusal(job, f"{claim.slot_name or 'a slot'} refused the job: {refused}")
-            core.cool_down(job, failures)
-            return False
-        self._refused.pop(job, None)
-        core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
-        return True
+        if not refused:
+            self._refused.pop(job, None)
+            self.core.log.full(f"Claimed {claim.slot_name}.", claim=claim.public, job=job.id)
+        return refused
+
+    def refused(self, claim: Claim, job: Job, reason: str) -> None:
+        """A slot that was asked for was not granted: its job waits a while for another."""
+        core = self.core
+        core.log.always(f"No claim on {claim.public} for job {job.id}: {reason}")
+        self.happens(claim, Refused())
+        self._refused[job] = failures = self._refused.get(job, 0) + 1
+        self._tell_of_refusal(job, f"{claim.slot_name or 'a slot'} refused the job: {reason}")
+        core.cool_down(job, failures)
 
     def _tell_of_refusal(self, job: Job, reason: str) -> None:
         """Whoever asks why the job waits learns what the slot has said."""
@@ -321,6 +321,10 @@ class Claims:
         elif claim.wish is None or not await coalesce(self, claim, claim.wish):
             self.happens(claim, Unneeded())
 
+    def carry_on(self, claim: Claim, job: Job, shadow: Shadow | None) -> None:
+        """The same, for a claim that has run `job`, in a task of its own."""
+        self.core.tasks.start(self._guarded, claim, job, partial(self.work, claim, shadow))
+
     def goes_on(self, shadow: Shadow) -> None:
         """It is known what came of an execution: conclude it, and see what its claim does next."""
         self.core.tasks.start(self._guarded, shadow.claim, shadow.job, partial(self._conclude, shadow))
@@ -359,6 +363,8 @@ class Claims:
 
     def _forget(self, claim: Claim) -> None:
         core = self.core
+        if claim.gathering is not None:
+            claim.gathering.lost(claim)
         del self._claims[claim.public]
         self.startd(claim.startd).discard(claim)
         core.holdings_in(claim.pool).discard(claim)
@@ -411,35 +417,21 @@ class Claims:
     def recover(self, row: ClaimRow, slot_ad: ClassAd, job: Job | None) -> None:
         """Take up a claim that an earlier life of this schedd held."""
         core = self.core
-        claim = Claim(
-            public=row.claim,
-            digest=row.digest,
-            id=None,
-            startd=row.startd,
-            submitter=row.submitter,
-            owner=row.owner,
-            slot=AlikeAd(slot_ad),
-            ticket=Pass(row.ticket),
-            files_ticket=Pass(row.files_ticket),
-            alive_s=row.alive_s,
-            life=taken_up(
-                row.activation, lease_s=row.lease_s, renewed_at=row.renewed_at + row.alive_s, runs=job is not None
-            ),
-            weight=weight_of(slot_ad),
-            limits=(limits_of(core.queue.ad(job), slot_ad) or NONE) if job is not None else NONE,
-            rank=rank(slot_ad, core.queue.ad(job)) if job is not None else 0.0,
-            exprs=exprs_of(slot_ad),
-            pool=slot_ad.eval_str("RemotePool", ""),
-            slice=slot_ad.eval_str(SLICE, ""),
-        )
+        claim = of_row(core, row, slot_ad, job)
         self._claims[claim.public] = claim
         core.holdings_in(claim.pool).reserve(claim)
         core.holdings_in(claim.pool).grant(claim, slot_ad)
         self.startd(claim.startd).add(claim)
         if job is None:
             return
-        shadow = self.new_shadow(claim, job, row.activation, {})
         core.queue.set_busy(job, True)
+        if claim.node is not None:
+            gang = core.executions.gangs.get(job) or self.new_gang(job)
+            claim.shadow = gang.add(claim, row.activation, {})
+            claim.shadow.recovered()
+            self._let_in(claim)
+            return
+        shadow = self.new_shadow(claim, job, row.activation, {})
         claim.shadow = shadow
         core.executions.begins(job, shadow)
         shadow.recovered()

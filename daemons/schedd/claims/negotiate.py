@@ -283,7 +283,7 @@ class Negotiation:
         groups = nlargest(GROUPS_MAX, filter(self._place.wants, core.waiting.groups()), key=_urgency)
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []
-        for group in groups:
+        for group, count in self._claims.gangs.wanted(groups).items():
             if self._turns.has_enough(group.submitter):
                 continue
             ad = self._ad(group, ads)
@@ -293,7 +293,7 @@ class Negotiation:
                         submitter=group.submitter,
                         autocluster=group.autocluster,
                         ad=ad,
-                        count=group.count,
+                        count=count,
                         prio=group.priority.prio,
                     )
                 )

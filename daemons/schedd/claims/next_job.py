@@ -22,6 +22,7 @@ from pool.classad import ClassAd, accepts, rank
 from pool.jobs import late_macros, run
 from pool.jobs.claims.events import JobGiven
 from pool.jobs.queue.cluster import Job
+from pool.jobs.vocabulary.nodes import is_gang
 from pool.jobs.waiting.autoclusters import is_timeless
 from pool.jobs.waiting.order import Fits
 
@@ -69,6 +70,8 @@ def _fits(core: Core, claim: Claim) -> Fits:
 
 def _suit_each_other(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
     ad, slot = core.queue.ad(job), claim.slot_ad
+    if is_gang(job.cluster.ad):  # it needs more than one
+        return False
     fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= claim.rank
     fits = fits and core.settings.flock.may_flock(ad, claim.pool)
     fits = fits and (limits_of(ad, slot) or NONE) == claim.limits

@@ -41,6 +41,8 @@ async def take_up(core: Core, claims: Claims, delivery: Delivery, connection: sq
         if row.cluster is not None and row.proc is not None:
             job = core.queue.get(JobId(row.cluster, row.proc))
         claims.recover(row, read_packed(row.slot_ad).unpack(), job)
+    for gang in list(core.executions.gangs.values()):
+        gang.go()
     for cluster in list(core.queue.clusters.values()):
         _charge_as_allowed(core, cluster)
     for page in core.queue.pages(ALIKE_MAX):

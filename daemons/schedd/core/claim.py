@@ -19,6 +19,7 @@ from protocol.rpc.endpoints import Peer
 from protocol.security.ticket import digest_of, new_secret
 
 if TYPE_CHECKING:
+    from daemons.schedd.claims.gangs import Gathering
     from daemons.schedd.claims.run_now import RunNowWish
     from daemons.schedd.execution.shadow import Shadow
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 VACATE_DEFAULT_S: Final = 600.0
 SLICE: Final = "NegotiatorSlice"
 """Where a claim's slice is kept: in the ad of its slot."""
+NODE_OF_CLAIM: Final = "ParallelNode"
+"""Where it is kept, in the same ad, which node of a parallel job a claim runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,10 @@ class Claim:
     """Of which slice of the pool's slots it is, where several negotiators divide them."""
     wish: RunNowWish | None = None
     """A job that shall have the slot next (condor_now)."""
+    node: int | None = None
+    """Which node of a parallel job it runs."""
+    gathering: Gathering | None = None
+    """The parallel job that gathers its slots, while this is one of them."""
     _asking: trio.Lock | None = field(default=None, init=False)
 
     @property
@@ -102,6 +109,8 @@ class Claim:
         said = {**self.exprs, **({"RemotePool": self.pool} if self.pool else {})}
         if self.slice:
             said[SLICE] = self.slice
+        if self.node is not None:
+            said[NODE_OF_CLAIM] = self.node
         self.slot = AlikeAd(ClassAd(said, parent=slot) if said else slot)
 
     @property

@@ -10,6 +10,7 @@ from pool.jobs.waiting.pacing import Bursts
 
 if TYPE_CHECKING:
     from daemons.schedd.core.access_point import AccessPoint
+    from daemons.schedd.execution.gang import Gang
     from daemons.schedd.execution.shadow import Shadow
 
 
@@ -31,13 +32,22 @@ class Executions:
         self.shadows: dict[str, Shadow] = {}
         """Those in slots, by their activation."""
         self.shadow_of: dict[Job, Shadow] = {}
+        self.gangs: dict[Job, Gang] = {}
+        """Those of parallel jobs; of each, node 0 is in `shadow_of` as well."""
         self.local: dict[Job, Execution] = {}
         """Those that have no slot (local and scheduler universe)."""
         self._starts, self._stops = Bursts(), Bursts()
 
     def of(self, job: Job) -> Execution | None:
         """The job's execution, while it has one."""
-        return self.shadow_of.get(job) or self.local.get(job)
+        return self.gangs.get(job) or self.shadow_of.get(job) or self.local.get(job)
+
+    def nodes_of(self, job: Job) -> list[Shadow]:
+        """The job's executions in slots: of a parallel job those of all nodes."""
+        gang = self.gangs.get(job)
+        if gang is not None:
+            return gang.shadows()
+        return [self.shadow_of[job]] if job in self.shadow_of else []
 
     def begins(self, job: Job, shadow: Shadow) -> None:
         """The job runs in a slot, or is about to."""

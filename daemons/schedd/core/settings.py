@@ -81,6 +81,7 @@ class ScheddSettings:
     agent_timeout_s: float
     limit_directories: tuple[str, ...]
     killing_timeout_s: float
+    unused_claim_s: float
     flock: FlockRules
 
     @classmethod
@@ -167,6 +168,7 @@ def _of_time(config: Config) -> dict[str, Any]:
         "alives_missed_max": config.int("MAX_CLAIM_ALIVES_MISSED", default=6),
         "agent_timeout_s": config.seconds("FILE_AGENT_TIMEOUT"),
         "killing_timeout_s": config.seconds("KILLING_TIMEOUT"),
+        "unused_claim_s": config.seconds("UNUSED_CLAIM_TIMEOUT"),
     }
 
 

@@ -13,6 +13,7 @@ from pool.files.dataflow import may_be_skipped
 from pool.jobs.limit_directories import directories_of
 from pool.jobs.match_exprs import with_exprs
 from pool.jobs.queue.cluster import Job
+from pool.jobs.vocabulary.nodes import for_node
 from pool.jobs.vocabulary.own_attributes import without_own
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.startd import ActivateAnswer, ActivateClaim
@@ -86,7 +87,7 @@ class Activation:
         ad = with_exprs(self._core.queue.ad(self._job).flat(), self._claim.exprs)
         for name, value in without_own(self._expanded).items():
             ad[name] = value
-        return ad
+        return ad if self._claim.node is None else for_node(ad, self._claim.node)
 
     async def _open_transfer(self, ad: ClassAd) -> tuple[str, str]:
         """Let the starter move the job's files."""

@@ -21,28 +21,49 @@ if TYPE_CHECKING:
 
 def conclude(shadow: Shadow, execution: Execution) -> Shadow | None:
     """What came of the execution, which is over; the claim's next one, begun in the same transaction."""
-    assert isinstance(execution.state, Over)
-    core, job, claim, outcome = shadow.core, shadow.job, shadow.claim, execution.state.outcome
-    now = core.now()
+    end_job(shadow.core, shadow.job, execution)
+    return leave_slot(shadow, execution)
+
+
+def end_job(core: Core, job: Job, execution: Execution) -> None:
+    """What becomes of the job of whose executions this is the one that counts."""
+    outcome, now = _outcome(execution), core.now()
     if isinstance(outcome, Skipped) and job.status is JobStatus.RUNNING:
         core.write(job, event_log.DataflowSkipped())
     changes, fate = _becomes(core, job, execution, outcome, now)
     core.executions.shadow_of.pop(job, None)
     job.busy = False
     end = outcome.end if isinstance(outcome, ByReport | ByWord) else None
-    failed = end is not None and (end.ending is Ending.FAILED or conclusion.is_sent_back(end))
+    failed = _has_failed(outcome)
     if fate is Fate.WAITS and (failed or isinstance(outcome, Unstarted)):
         core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
     if fate is Fate.WAITS and (end is None or end.ending is not Ending.EXITED):
         changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
     core.ended(job, changes, fate)
+
+
+def leave_slot(shadow: Shadow, execution: Execution) -> Shadow | None:
+    """What the execution's claim runs next, if there is anything."""
+    core, claim, outcome = shadow.core, shadow.claim, _outcome(execution)
     claim.shadow = None
-    spoils = failed or isinstance(outcome, Lost) or (isinstance(outcome, Unstarted) and not outcome.slot_is_good)
+    unfit = isinstance(outcome, Unstarted) and not outcome.slot_is_good
+    spoils = unfit or isinstance(outcome, Lost) or _has_failed(outcome)
     shadow.claims.happens(claim, JobOver(isinstance(outcome, ByReport), slot_is_good=not spoils))
     following = shadow.claims.next(claim)
     if following is None and not claim.life.is_over:
         core.queue.claim_works(claim.work())
     return following
+
+
+def _outcome(execution: Execution) -> Outcome:
+    assert isinstance(execution.state, Over)
+    return execution.state.outcome
+
+
+def _has_failed(outcome: Outcome) -> bool:
+    """Whether the slot could not run the job."""
+    end = outcome.end if isinstance(outcome, ByReport | ByWord) else None
+    return end is not None and (end.ending is Ending.FAILED or conclusion.is_sent_back(end))
 
 
 def _becomes(core: Core, job: Job, execution: Execution, outcome: Outcome, now: float) -> tuple[Changes, Fate]:

@@ -165,7 +165,10 @@ class Shadow:
         if self._pause is not None:
             self._pause.cancel()
         if self._is_begun:
-            self.claims.goes_on(self)
+            self._goes_on()
+
+    def _goes_on(self) -> None:
+        self.claims.goes_on(self)
 
     def note_durable(self) -> None:
         """The execution is on disk."""
@@ -196,11 +199,15 @@ class Shadow:
             following.note_durable()
         await self._agents.wait(self.job.cluster.owner, last_event)
         fault("schedd.event_marked")
+        self.leave()
+        return following
+
+    def leave(self) -> None:
+        """What came of it is durable and logged."""
         self.acknowledge()
-        core.executions.shadows.pop(self.activation, None)
+        self.core.executions.shadows.pop(self.activation, None)
         if self._terms.moves_files:
             self._start(self._terms.close_transfer)
-        return following
 
     async def _prepare(self) -> None:
         """Make ready what the starter is given, unless the job need not run at all."""
@@ -261,8 +268,10 @@ class Shadow:
             at, said = event.at, event.ad
         elif isinstance(event, events.Reported):
             at = event.end.at or at
-        claim = self.claim
-        self.core.apply(self.job, run.executing(self._ad, claim.slot_ad, claim.startd, said, at), at)
+        self._started(run.executing(self._ad, self.claim.slot_ad, self.claim.startd, said, at), at)
+
+    def _started(self, changes: Changes, at: float) -> None:
+        self.core.apply(self.job, changes, at)
 
     def _note(self, event: events.Event) -> None:
         assert isinstance(event, events.Said)
@@ -440,11 +449,11 @@ class Shadow:
 
 _PERFORM: Final[dict[Effect, Callable[[Shadow, events.Event], None]]] = {
     Effect.ASK: lambda one, _: one._start(one._ask),
-    Effect.COUNT_START: Shadow._count_start,
-    Effect.NOTE: Shadow._note,
+    Effect.COUNT_START: lambda one, event: one._count_start(event),
+    Effect.NOTE: lambda one, event: one._note(event),
     Effect.ASK_POLICY: lambda one, _: one._ask_policy(),
     Effect.LOG_AWAY: lambda one, _: one._log_away(),
-    Effect.LOG_BACK: Shadow._log_back,
+    Effect.LOG_BACK: lambda one, event: one._log_back(event),
     Effect.TELL: lambda one, _: one._start(one._tell_to_leave),
     Effect.GIVE_SLOT_UP: lambda one, _: one._give_slot_up(),
     Effect.CONCLUDE: lambda one, _: one._end(),

@@ -177,28 +177,30 @@ class Actions:
         if local is not None:
             local.stop("removed by force", 0, 0, fast=True)
             return
-        shadow = core.executions.shadow_of.get(job)
-        if shadow is None:  # its log has been told
+        shadows = core.executions.nodes_of(job)
+        if not shadows:  # its log has been told
             core.leave(job)
             return
-        # Nobody knows any more what the starter does: no second job may come to it.
-        shadow.is_lost("removed by force")
-        self._claims.happens(shadow.claim, GivenUp())
+        for shadow in shadows:
+            # Nobody knows any more what the starter does: no second job may come to it.
+            shadow.is_lost("removed by force")
+            self._claims.happens(shadow.claim, GivenUp())
 
     async def _freeze(self, job: Job, event: JobEvent) -> Outcome:
         """Ask the startd; its word that it is done changes the job's state."""
-        shadow = self._core.executions.shadow_of.get(job)
-        if shadow is None or not allowed(job.status, event):
+        shadows = self._core.executions.nodes_of(job)
+        if not shadows or not allowed(job.status, event):
             already = job.status is JobStatus.SUSPENDED and event is JobEvent.SUSPEND
             return Outcome.ALREADY_DONE if already else Outcome.BAD_STATUS
-        if event is JobEvent.SUSPEND:
-            failed = await self._claims.tell(shadow.claim, lambda id: SuspendClaim(claim_id=id))
-        else:
-            failed = await self._claims.tell(shadow.claim, lambda id: ContinueClaim(claim_id=id))
-        if failed:
-            self._core.log.always(f"Job {job.id} could not be asked to {event.value}: {failed}")
-            return Outcome.BAD_STATUS
-        shadow.frozen(event is JobEvent.SUSPEND)
+        for shadow in shadows:
+            if event is JobEvent.SUSPEND:
+                failed = await self._claims.tell(shadow.claim, lambda id: SuspendClaim(claim_id=id))
+            else:
+                failed = await self._claims.tell(shadow.claim, lambda id: ContinueClaim(claim_id=id))
+            if failed:
+                self._core.log.always(f"Job {job.id} could not be asked to {event.value}: {failed}")
+                return Outcome.BAD_STATUS
+            shadow.frozen(event is JobEvent.SUSPEND)
         return Outcome.DONE
 
     async def edit(self, peer: Peer, request: EditJobs) -> ActResults:

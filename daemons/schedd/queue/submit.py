@@ -26,6 +26,7 @@ from pool.classad.eval.budget import Overruns
 from pool.jobs.queue import job_sets
 from pool.jobs.queue.cluster import Cluster, Job, NewJobs
 from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.nodes import dedicated_scheduler, is_gang
 from protocol.messages.submit import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.network import turns
 from protocol.rpc.connection import FRAME_BYTES_MAX
@@ -151,15 +152,19 @@ class Submits:
         cluster, ignored = new_cluster(
             request.cluster_ad, owner=owner, user=peer.identity, now=int(core.now()), edits=core.settings.edits
         )
+        if is_gang(cluster.ad):
+            cluster.ad["Scheduler"] = dedicated_scheduler(core.settings.name)
         sizes = core.settings.ad_limits
         sizes.check(cluster.ad, "the cluster's ad")
         if request.hold_for_spool:
             put_logs_aside([cluster.ad])
         gate = Gate(core, cluster, ignored, self._own_ad)
         if request.factory:
+            _check_gang(cluster, 0)
             return await self._submit_factory(peer, request, cluster, gate)
         costs = Overruns(DEAR_MOST)
         jobs = await self._make_jobs(request, cluster, gate, costs)
+        _check_gang(cluster, len(jobs))
         sizes.check(cluster.ad, "the cluster's ad, as the access point changes it,")
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
@@ -258,3 +263,9 @@ class Submits:
             if ad.eval_int("HoldReasonCode", 0) == HoldCode.UNABLE_TO_INIT_USER_LOG:
                 said.append(ad.eval_str("HoldReason", ""))
         return said
+
+
+def _check_gang(cluster: Cluster, jobs: int) -> None:
+    """SubmitError for a cluster of parallel jobs that is not one job, made now."""
+    if is_gang(cluster.ad) and jobs != 1:
+        raise SubmitError("a parallel job is alone in its cluster", expected="one job, without max_materialize")

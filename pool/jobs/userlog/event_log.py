@@ -96,6 +96,22 @@ class Executing(LogEvent):
 
 
 @dataclass(frozen=True)
+class NodeExecuting(LogEvent):
+    """014: the program of one node of a parallel job was started."""
+
+    number = 14
+    node: int
+    host: str
+    slot_name: str = ""
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        first, *others = Executing(self.host, self.slot_name, self.properties).lines()
+        yield f"Node {self.node}{first.removeprefix('Job')}"
+        yield from others
+
+
+@dataclass(frozen=True)
 class ImageSize(LogEvent):
     """006: how much memory the job takes (KB, MB, KB)."""
 
@@ -158,6 +174,28 @@ class Terminated(LogEvent):
         yield f"\t{self.total_sent:.0f}  -  Total Bytes Sent By Job"
         yield f"\t{self.total_received:.0f}  -  Total Bytes Received By Job"
         yield from usage_lines(self.table)
+
+
+@dataclass(frozen=True)
+class NodeTerminated(LogEvent):
+    """015: one node of a parallel job is done."""
+
+    number = 15
+    node: int
+    exit: Exit
+    usage: Usage = NO_USAGE
+    sent: float = 0.0
+    received: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        yield f"Node {self.node} terminated."
+        yield from self.exit.lines()
+        for whose in ("Run", "Total"):
+            yield f"\t\t{self.usage}  -  {whose} Remote Usage"
+            yield _NO_TIME + f"{whose} Local Usage"
+        for whose in ("Run", "Total"):
+            yield f"\t{self.sent:.0f}  -  {whose} Bytes Sent By Node"
+            yield f"\t{self.received:.0f}  -  {whose} Bytes Received By Node"
 
 
 @dataclass(frozen=True)

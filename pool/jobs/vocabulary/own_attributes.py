@@ -117,7 +117,8 @@ _COUNTED: Final = _lower(
     "NumJobStarts NumShadowExceptions NumShadowStarts NumSystemHolds NumVacates NumVacatesByReason",
     "NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason RemoteHost RemoteWallClockTime",
     "RemoveReason ShadowBday StartdIpAddr TotalBytesRecvd TotalBytesSent TotalSuspensions VacateReason",
-    "VacateReasonCode VacateReasonSubCode",
+    "VacateReasonCode VacateReasonSubCode AllRemoteHosts MaxHosts MinHosts OrigMaxHosts",
+    "ParallelShutdownPolicy RemoteHosts Scheduler",
 )
 """What the schedd counts and notes itself of a job's executions."""
 _NO_STARTERS: Final = RUNS_AND_FILES | _WHEN | _COUNTED

@@ -179,6 +179,11 @@ class Waiting:
             if group.first() is alike[0]:
                 self._put_in_order(group)
 
+    @staticmethod
+    def group_of(job: Job) -> WaitingGroup | None:
+        """Where the job waits, if it does."""
+        return job.group if isinstance(job.group, WaitingGroup) else None
+
     def discard(self, job: Job) -> None:
         """The job does not want a slot."""
         group = job.group

@@ -24,6 +24,7 @@ FURTHER: tuple[tuple[str, dict[str, Any]], ...] = (
     ("executable = dos.sh\nqueue", {}),
     (RUN + "container_service_names = web\nweb_container_port = 80\nqueue", {}),
     (RUN + "request_gadgets = 1\nqueue", {}),
+    (f"universe = parallel\n{RUN}queue", {}),
     (RUN + "on_evict_checks = one\ntransform_body_one = SET A 1\nqueue", {}),
 )
 """Descriptions with what those of `tests/cases/submit` do not ask for."""

@@ -68,9 +68,38 @@ def test_the_counts_of_parallel_jobs_are_unused_in_others(place: Place, line: st
     assert (ad.flat()["MinHosts"], ad.flat()["MaxHosts"]) == (1, 1)
 
 
-@pytest.mark.parametrize("universe", ["standard", "pvm", "grid", "vm", "parallel", "mpi"])
+@pytest.mark.parametrize("universe", ["standard", "pvm", "grid", "vm", "mpi"])
 def test_universes_that_are_not_built_are_refused_by_name(place: Place, universe: str) -> None:
     assert universe in refused(place, f"universe = {universe}\n{PLAIN}queue\n").message.lower()
+
+
+PARALLEL = f"universe = parallel\n{PLAIN}"
+
+
+@pytest.mark.parametrize("command", ["machine_count", "node_count", "nodecount"])
+def test_a_parallel_job_has_so_many_nodes_on_machines_for_it(place: Place, command: str) -> None:
+    plan = place.plan(f"{PARALLEL}{command} = 3\noutput = o.$(Node)\nqueue\n")
+    (ad,) = plan.procs()
+    flat = ad.flat()
+    assert [flat[name] for name in ("JobUniverse", "MinHosts", "MaxHosts", "OrigMaxHosts")] == [11, 3, 3, 3]
+    assert flat["Out"] == "o.#pArAlLeLnOdE#"
+    assert "(TARGET.DedicatedScheduler == MY.Scheduler)" in flat.text("Requirements")
+    assert not plan.unused()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message", "line"),
+    [
+        ("queue", "No machine_count specified!", "t.sub:1"),
+        ("machine_count = 0\nqueue", "machine_count=0 is invalid, must eval to a positive integer.", "t.sub:3"),
+        ("machine_count = few\nqueue", "machine_count=few is invalid, must eval to a positive integer.", "t.sub:3"),
+        ("machine_count = 2\nqueue 2", "A parallel job has one queue statement, of one job", "t.sub:"),
+    ],
+)
+def test_a_parallel_job_that_cannot_be_is_refused(place: Place, lines: str, message: str, line: str) -> None:
+    error = refused(place, f"{PARALLEL}{lines}\n")
+    assert error.message.startswith(message)
+    assert line in str(error)
 
 
 def test_a_misspelt_command_warns_with_the_nearest_name(place: Place) -> None:

@@ -1,0 +1,141 @@
+"""Jobs of the parallel universe: all nodes or none, one end for all of them, and nothing left over. Real daemons."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pool.classad import ClassAd
+from tests.whole.real_pool import RealPool, real_pool
+
+PARALLEL = """universe = parallel
+executable = /bin/sh
+transfer_executable = false
+request_memory = 16
+log = job.log
+machine_count = {nodes}
+arguments = "-c '{script}'"
+output = o.$(Node)
+{more}
+queue
+"""
+ALL = '+ParallelShutdownPolicy = "WAIT_FOR_ALL"'
+STAY = "exec sleep 600"
+COUNT = "echo $_CONDOR_PROCNO of $_CONDOR_NPROCS"
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    """A host with four cpus in one partitionable slot, which is for this schedd's parallel jobs before all others."""
+    with real_pool(
+        NUM_CPUS=4,
+        SCHEDD_NAME="here@$(FULL_HOSTNAME)",
+        DedicatedScheduler='"DedicatedScheduler@$(SCHEDD_NAME)"',
+        RANK="Scheduler =?= $(DedicatedScheduler)",
+    ) as pool:
+        yield pool
+
+
+def submit(pool: RealPool, place: Path, nodes: int, script: str, more: str = "") -> int:
+    return pool.submit(PARALLEL.format(nodes=nodes, script=script, more=more), cwd=place)
+
+
+def events(place: Path) -> list[str]:
+    """The numbers of the events in the job's log, without those that tell how large it is or how its files move."""
+    found = re.findall(r"^(\d\d\d) \(", (place / "job.log").read_text(), re.MULTILINE)
+    return [number for number in found if number not in ("006", "040")]
+
+
+def until_all_run(pool: RealPool, place: Path, cluster: int, starts: int = 1) -> ClassAd:
+    pool.until(lambda: events(place).count("001") == starts, f"all nodes to run, in start {starts}")
+    (job,) = pool.jobs(str(cluster))
+    return job
+
+
+def claimed(pool: RealPool) -> int:
+    return sum(ad.eval_str("State") == "Claimed" for ad in pool.slots())
+
+
+def until_free(pool: RealPool) -> None:
+    pool.until(lambda: not claimed(pool), "all slots to be given back")
+
+
+def starters(pool: RealPool, place: Path) -> list[int]:
+    """The starters of the pool's jobs, in the order of their slots' names."""
+    text = (pool.directory / "log" / "StartLog").read_text()
+    found = re.findall(r"(slot1_\d): started job \S+ pid=(\d+)", text)
+    return [int(pid) for _, pid in found[-3:]]
+
+
+def test_each_node_knows_its_place_and_the_log_tells_of_all(pool: RealPool) -> None:
+    place = pool.place("count")
+    (job,) = pool.until_done(submit(pool, place, 3, COUNT, ALL))
+    assert [(place / f"o.{node}").read_text() for node in range(3)] == [f"{node} of 3\n" for node in range(3)]
+    assert events(place) == ["000", "014", "014", "014", "001", "015", "015", "015", "005"]
+    assert "Job executing on host: MPI_job\n" in (place / "job.log").read_text()
+    shown = {name: job.eval(name) for name in ("JobUniverse", "MinHosts", "MaxHosts", "OrigMaxHosts", "CurrentHosts")}
+    assert shown == {"JobUniverse": 11, "MinHosts": 3, "MaxHosts": 3, "OrigMaxHosts": 3, "CurrentHosts": 0}
+    assert len(set(job.eval_str("AllRemoteHosts", "").split(","))) == 3
+    assert job.eval_str("Scheduler", "").startswith("DedicatedScheduler@here@")
+
+
+def test_the_end_of_node_0_ends_all(pool: RealPool) -> None:
+    place = pool.place("head")
+    (job,) = pool.until_done(submit(pool, place, 3, "test $_CONDOR_PROCNO = 0 && exit 7; exec sleep 600"))
+    assert (job.eval_int("ExitCode"), events(place)[-2:]) == (7, ["015", "005"])
+    until_free(pool)
+
+
+def test_two_that_do_not_fit_together_both_finish(pool: RealPool) -> None:
+    places = [pool.place("one"), pool.place("other")]
+    for cluster in [submit(pool, place, 3, COUNT, ALL) for place in places]:
+        (job,) = pool.until_done(cluster)
+        assert (job.eval_int("ExitCode"), job.eval_int("NumJobStarts")) == (0, 1)
+    assert [events(place).count("001") for place in places] == [1, 1]
+
+
+def test_hold_and_remove_take_all_nodes(pool: RealPool) -> None:
+    place = pool.place("held")
+    cluster = submit(pool, place, 3, STAY)
+    assert until_all_run(pool, place, cluster).eval_int("CurrentHosts") == 3
+    pool.tool("condor_hold", str(cluster))
+    pool.until_status(cluster, 5)
+    until_free(pool)
+    pool.tool("condor_release", str(cluster))
+    until_all_run(pool, place, cluster, starts=2)
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
+    until_free(pool)
+    assert events(place)[-2:] == ["004", "009"]
+
+
+def test_the_death_of_a_nodes_starter_restarts_all(pool: RealPool) -> None:
+    place = pool.place("death")
+    cluster = submit(pool, place, 3, STAY)
+    until_all_run(pool, place, cluster)
+    os.kill(starters(pool, place)[1], signal.SIGKILL)
+    job = until_all_run(pool, place, cluster, starts=2)
+    assert job.eval_int("JobRunCount") == 2
+    assert claimed(pool) == 3
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
+    until_free(pool)
+
+
+def test_a_schedd_that_is_killed_comes_back_to_all_nodes(pool: RealPool) -> None:
+    place = pool.place("back")
+    script = f"while ! test -e {place}/go; do sleep 0.1; done; {COUNT}"
+    cluster = submit(pool, place, 3, script, ALL)
+    until_all_run(pool, place, cluster)
+    pool.restart_of("schedd")
+    (place / "go").touch()
+    (job,) = pool.until_done(cluster)
+    assert (job.eval_int("NumJobStarts"), job.eval_int("JobRunCount")) == (1, 1)
+    assert [(place / f"o.{node}").read_text() for node in range(3)] == [f"{node} of 3\n" for node in range(3)]
+    assert [number for number in events(place) if number not in ("022", "023")].count("015") == 3
+    until_free(pool)
