@@ -52,19 +52,22 @@ class Asking:
         self._waiting[number] = trio.lowlevel.current_task()
 
         def stop(_: object) -> trio.lowlevel.Abort:
-            self._forget(number)
+            self._waiting.pop(number, None)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        if timeout is None:
-            event = await trio.lowlevel.wait_task_rescheduled(stop)
-        else:
+        if timeout is not None:
             self._deadlines.add(self, number, timeout)
-            try:
-                event = await trio.lowlevel.wait_task_rescheduled(stop)
-            finally:
+        try:
+            event = await trio.lowlevel.wait_task_rescheduled(stop)
+        except (trio.Cancelled, KeyboardInterrupt):
+            # Not in `stop`: trio goes through the tasks of the scope then, and a writer that begins would be one more.
+            self._forget(number)
+            raise
+        finally:
+            if timeout is not None:
                 self._deadlines.remove(self, number, timeout)
-            if event is None:
-                raise TimedOut(f"no answer to {request.tag} from {self._whom} within {timeout:g} s")
+        if event is None:
+            raise TimedOut(f"no answer to {request.tag} from {self._whom} within {timeout or 0:g} s")
         if type(event) is events.Failed:
             raise RemoteError(event.message, code=event.code)
         answer: R = decode_answer(type(request), event.body)

@@ -47,6 +47,19 @@ async def test_a_silent_peer_is_given_up_by_both_sides(
         assert len([r for r in caplog.records if "is silent for" in r.getMessage()]) == 2
 
 
+async def test_a_call_is_cancelled_together_with_its_connection_after_a_silence(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    network = FakeNetwork()
+    cm, other = network.host("cm", duties={"central"}), network.host("other", duties={"submit"})
+    async with serving(EchoService(), [await cm.listen(ADDRESS)], a_security()):
+        for _ in range(8):  # trio cancels the tasks of a scope in any order
+            with trio.move_on_after(60) as scope:
+                async with connected(ADDRESS, security=a_security(), network=other) as peer:
+                    await peer.call(Wait(), timeout=None)
+            assert scope.cancelled_caught
+
+
 async def test_a_connection_that_may_rest_is_pinged_seldom(autojump_clock: trio.testing.MockClock) -> None:
     async with _resting_connection() as (_, peer, far):
         had = far._connection.frames_taken
