@@ -15,3 +15,8 @@ def replace_file(path: Path, text: str) -> None:
         # Before the rename: after a power cut the name must not lead to an empty file.
         os.fsync(file.fileno())
     os.replace(new, path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)  # or the power cut brings the old one back
+    finally:
+        os.close(directory)
