@@ -104,6 +104,7 @@ class StarterSettings(Birthright):
     """A starter's: what all slots of this machine with the same EXECUTE share, and its own slot once it has one."""
 
     slot: str = ""
+    rehearses: bool = False
     execute: str
     group: str = ""
     tree_version: int = 0
@@ -266,10 +267,12 @@ def starter_payload(
     machine_memory_mb: int = 0,
     store: Store | None = None,
     refused: Collection[str] = (),
+    rehearses: bool = False,
 ) -> bytes:
     """What the startd gives to each starter of its slots with this EXECUTE, whichever of them it will work for.
 
-    `refused`: which of MOUNTS and PIDS this machine does not let even root have.
+    `refused`: which of MOUNTS and PIDS this machine does not let even root have. `rehearses`: it has time before it is
+    needed.
     """
     return StarterSettings(
         **_common(config, "STARTER", config.path("STARTER_LOG")),
@@ -297,6 +300,7 @@ def starter_payload(
         hooks=read_hooks(config, STARTER_HOOKS).packed(),
         chirp=[config.bool(f"ENABLE_CHIRP{part}") for part in ("", "_IO", "_UPDATES", "_DELAYED")],
         url_plugins=url_plugins(config),
+        rehearses=rehearses,
     ).pack()
 
 

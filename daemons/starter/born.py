@@ -11,7 +11,7 @@ from daemons.host.child_settings import StarterSettings
 from daemons.process.zygote import Birth
 from daemons.starter.launch.spawn import JOB_UMASK
 from daemons.starter.main import main
-from daemons.starter.rehearsal import warm_up
+from daemons.starter.rehearsal import once_more, warm_up
 from pool.base.errors import PeerError
 from protocol.network.net import RealNetwork
 
@@ -21,11 +21,13 @@ __all__ = ["child_main", "warm_up"]
 def child_main(birth: Birth) -> None:
     """What the zygote calls in the forked child."""
     settings = StarterSettings.unpack(birth.payload)
-    log = settings.begin()
     become_subreaper()
-    os.umask(JOB_UMASK)
     # Descriptors that the zygote or a library has left open are the pool's, and hooks and jobs are not.
     leave_nothing_to_programs()
+    if settings.rehearses:
+        once_more()  # before it has a log, and before a test wants it killed
+    log = settings.begin()
+    os.umask(JOB_UMASK)
     try:
         trio.run(main, birth, settings, log, RealNetwork())
     except* PeerError as group:  # the fork was given up before it could be answered

@@ -4,6 +4,9 @@ What a process does first it does slowly: the interpreter specialises code that 
 their hints, caches fill. All of that is memory that is written, and a child that does it has a copy of its own. Done
 before the fork it is done for all starters, and is theirs together.
 
+What a child then writes to, however often it was written to before the fork, it copies first: for a job's first steps
+that is a thousand pages. A spare starter on a machine that is in use does so before a claim calls it (`once_more`).
+
 The starter is the real one, and so are its connections, sandboxes and jobs; startd, schedd and file agent are a few
 lines here. Half of the jobs transfer files, and have their arguments in the new syntax. Nothing of this host's
 configuration is used, and no key: what a starter has to know it is told at its birth.
@@ -52,6 +55,8 @@ from protocol.wire.message import DONE, MESSAGES, Done, Message
 
 ROUNDS: Final = 16
 """Jobs: eight that transfer files, and eight that do not."""
+ONCE_MORE: Final = 2
+"""One of each kind."""
 PATIENCE_S: Final = 10.0
 RESOURCES: Final = ("Cpus", "Memory", "Disk", "GPUs")
 """What nearly every machine has: the variables and the expressions of these are the same in all slots."""
@@ -69,17 +74,26 @@ def warm_up() -> None:
     os.getgrouplist(own_account().name, os.getgid())
     for kind in list(MESSAGES.values()):
         fields_of(kind)
+    _rehearse_anywhere(ROUNDS)
+
+
+def once_more() -> None:
+    """The same in a starter that has no job yet."""
+    _rehearse_anywhere(ONCE_MORE)
+
+
+def _rehearse_anywhere(rounds: int) -> None:
     with suppress(OSError):
         place = Path(tempfile.mkdtemp(prefix="minipool-rehearsal-"))
         try:
             place.chmod(0o755)  # a job's account has to get into its sandbox
-            _rehearse(place)
+            _rehearse(place, rounds)
         finally:
             shutil.rmtree(place, ignore_errors=True)
             named_account.cache_clear()  # the site may change it before a starter looks it up
 
 
-def _rehearse(place: Path) -> None:
+def _rehearse(place: Path, rounds: int) -> None:
     home = str(place)
     settings = StarterSettings(execute=home, run_dir=home, uid_domain="rehearsal", owner_uid=os.getuid())
     starter_end, startd_end = socket.socketpair()
@@ -87,7 +101,7 @@ def _rehearse(place: Path) -> None:
     log = Log(place / "StarterLog")
     play = Starter(settings, log, RealNetwork())
     try:
-        trio.run(_play, play, Birth("starter", b"", starter_end, life, ()), startd_end, place)
+        trio.run(_play, play, Birth("starter", b"", starter_end, life, ()), startd_end, place, rounds)
     except* (PoolError, OSError, trio.TooSlowError):
         pass
     finally:
@@ -97,7 +111,7 @@ def _rehearse(place: Path) -> None:
             os.close(life)
 
 
-async def _play(play: Starter, birth: Birth, startd_end: socket.socket, place: Path) -> None:
+async def _play(play: Starter, birth: Birth, startd_end: socket.socket, place: Path, rounds: int) -> None:
     security = Security()
     security.tickets.add(
         digest_of(TICKET), identity=SLOT, levels=[Level.READ], bearer=Bearer(uids=[os.getuid()]), label="claim"
@@ -106,7 +120,7 @@ async def _play(play: Starter, birth: Birth, startd_end: socket.socket, place: P
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, place / "schedd", "schedd", needs.SCHEDD, security)
             await nursery.start(_serve, place / "agent", "agent", needs.AGENT, security)
-            nursery.start_soon(_be_startd, startd_end, place, security)
+            nursery.start_soon(_be_startd, startd_end, place, security, rounds)
             await play.serve(birth)
             nursery.cancel_scope.cancel()
 
@@ -140,7 +154,7 @@ def _say(_peer: Peer, message: Any) -> Any:
     return _SAID[type(message)]
 
 
-async def _be_startd(end: socket.socket, place: Path, security: Security) -> None:
+async def _be_startd(end: socket.socket, place: Path, security: Security, rounds: int) -> None:
     over, told = trio.open_memory_channel[starter.ActivationOver](1)
 
     async def hear(_peer: Peer, message: starter.ActivationOver) -> Done:
@@ -153,7 +167,7 @@ async def _be_startd(end: socket.socket, place: Path, security: Security) -> Non
         channel = pair_channel(end)
         peer = await endpoints.open_pair(nursery, channel, parent=True, security=security, service=service)
         await peer.notify(starter.MeetSchedd(shadow_address=str(place / "schedd"), ticket=TICKET))
-        for number in range(ROUNDS):
+        for number in range(rounds):
             await peer.call(_order(number, place, transfers=number % 2 == 1))
             await told.receive()
         await peer.call(starter.LeaveNow())

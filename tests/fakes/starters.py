@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import trio
 
+from daemons.host.child_settings import StarterSettings
 from pool.classad import ClassAd
 from pool.classad.eval.delta import Delta, changed_by
 from protocol.messages.common import StopHow
@@ -49,6 +50,8 @@ class FakeStarter:
     def __init__(self, pid: int, ours: FakeStream, theirs: FakeStream) -> None:
         self.pid = pid
         self.channel: trio.abc.Stream = theirs
+        self.rehearses = False
+        """It was to do once what jobs will have it do."""
         self.job: RunJob | None = None
         self.heard: list[str] = []
         self.stops: list[StopJob] = []
@@ -190,6 +193,7 @@ class Farm:
         assert self._nursery is not None
         theirs, ours = Wire(self.network, frozenset({"here"})).ends()
         starter = self.make(FIRST_PID + len(self.starters), ours, theirs)
+        starter.rehearses = isinstance(payload, bytes) and StarterSettings.unpack(payload).rehearses
         self.starters.append(starter)
         if self.failures:
             self.failures -= 1

@@ -70,8 +70,8 @@ class Births:
         self._born = born
         self._turns = LoopTurns()
         self._configs: dict[str, Config] = {}
-        self._payloads: dict[str, bytes] = {}
-        """By EXECUTE, as the configurations."""
+        self._payloads: dict[tuple[str, bool], bytes] = {}
+        """By EXECUTE, as the configurations, and by whether it rehearses."""
 
     def forget_settings(self) -> None:
         """The configuration has changed: starters made from now on get the new one."""
@@ -83,13 +83,13 @@ class Births:
         found = _NUMBER.match(slot_name)
         return execute_directory(self._start.config, int(found[1]) if found else 0)
 
-    async def fork(self, execute: str) -> LivingStarter:
-        """A starter that has spoken; SpawnError when there can be none."""
+    async def fork(self, execute: str, *, rehearses: bool = False) -> LivingStarter:
+        """A starter that has spoken, and rehearsed before; SpawnError when there can be none."""
         for last in (False, True):
             await self._turns.next()
-            process = await self._zygote.fork("starter", self._payload(execute))
+            process = await self._zygote.fork("starter", self._payload(execute, rehearses))
             fault("startd.starter_forked")
-            starter = LivingStarter(process, execute)
+            starter = LivingStarter(process, execute, has_rehearsed=rehearses)
             try:
                 await self._introduce(starter)
             except (PoolError, OSError, trio.BrokenResourceError) as error:
@@ -127,16 +127,18 @@ class Births:
             except PeerError as error:
                 self._start.log.full(f"The starter {starter.pid} was not told: {error}")
 
-    def _payload(self, execute: str) -> bytes:
-        if execute not in self._payloads:
-            self._payloads[execute] = starter_payload(
+    def _payload(self, execute: str, rehearses: bool) -> bytes:
+        key = execute, rehearses
+        if key not in self._payloads:
+            self._payloads[key] = starter_payload(
                 self._config(execute),
+                rehearses=rehearses,
                 trees=self._records.trees,
                 machine_memory_mb=self._machine.memory_mb,
                 store=self._machine.store,
                 refused=self._machine.refused,
             )
-        return self._payloads[execute]
+        return self._payloads[key]
 
     def _slot(self, execute: str, slot_name: str) -> StarterSlot:
         return starter_slot(self._config(execute), slot_name, self._records.trees)

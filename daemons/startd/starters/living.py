@@ -26,6 +26,8 @@ class LivingStarter:
     process: ChildProcess
     execute: str
     """Where its sandbox is made."""
+    has_rehearsed: bool = False
+    """It did once what a job will have it do."""
     slot: StarterSlot | None = None
     """The slot that it works for; None while it waits for whichever needs one."""
     cpu_s: float = 0.0

@@ -4,6 +4,7 @@ A starter serves one claim. Forking one costs more than anything else in startin
 made beforehand, each for whichever slot needs one next (of those that share its EXECUTE). A claim takes one as soon as
 it is granted, while its schedd still prepares the activation; where there is none, one is made for it then.
 
+* On a machine in use a spare one does once what jobs will have it do, so that the next job need not wait for that.
 * What a starter is told goes out in order; one that hears nothing any more is killed.
 * A starter that has ended is swept before its control group is given to the next.
 * One that ended with status 0, its job reported over, has ended all its processes before: none is searched for. What
@@ -16,10 +17,11 @@ starters are made beforehand is this pool's own.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -41,6 +43,8 @@ from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
 
 REFILL_PAUSE_S: Final = 0.05
+IN_USE_S: Final = 600.0
+"""How long after it has started a job a machine is taken for one that is in use."""
 LEAVE_S: Final = 10.0
 
 
@@ -88,6 +92,8 @@ class Starters:
         self._coming: dict[str, _Coming] = {}
         self._groups = Groups()
         self._wanted = Signal()
+        self._used_until = -math.inf
+        """So long spare starters rehearse: that saves the next job time, and takes memory until then."""
         self.living: set[LivingStarter] = set()
         self._engine_trouble = engine_trouble
         """Who hears that the container engine fails jobs."""
@@ -129,6 +135,7 @@ class Starters:
         if starter is None or not starter.usable:
             starter = self._spare_for(slot_name) or await self._births.fork(self._births.execute_of(slot_name))
         self._wanted.fire()
+        self._used_until = trio.current_time() + IN_USE_S
         self._births.seat(starter, slot_name)
         await self._groups.give(starter.group, starter.pid)
         return starter
@@ -203,22 +210,29 @@ class Starters:
             wanted = self._wanted.next()
             count = self._start.config.int("SPARE_STARTERS", default=1)
             executes = Counter(self._births.execute_of(name) for name in self._upcoming(count))
+            is_used = trio.current_time() < self._used_until
+            if not is_used:
+                self._let_go([spare for spare in self._spares if spare.has_rehearsed])
             for execute in (executes - Counter(spare.execute for spare in self._spares)).elements():
-                await self._make_spare(execute)
-            for spare in self._beyond(count, executes):
-                self._spares.remove(spare)
-                spare.leave()
-            await wanted.wait()
+                await self._make_spare(execute, rehearses=is_used)
+            self._let_go(self._beyond(count, executes))
+            with trio.move_on_at(self._used_until if is_used else math.inf):
+                await wanted.wait()
             await trio.sleep(REFILL_PAUSE_S)  # the job that was just started goes first
+
+    def _let_go(self, spares: Iterable[LivingStarter]) -> None:
+        for spare in spares:
+            self._spares.remove(spare)
+            spare.leave()
 
     def _beyond(self, count: int, wanted: Counter[str]) -> list[LivingStarter]:
         """The spare starters that are too many: those for directories that no slot needs next go first."""
         surplus = max(0, len(self._spares) - count)
         return sorted(self._spares, key=lambda spare: wanted[spare.execute] > 0)[:surplus]
 
-    async def _make_spare(self, execute: str) -> None:
+    async def _make_spare(self, execute: str, *, rehearses: bool) -> None:
         try:
-            self._spares.append(await self._births.fork(execute))
+            self._spares.append(await self._births.fork(execute, rehearses=rehearses))
         except PoolError as error:
             self._start.log.always(f"Cannot make a starter: {error}")
 

@@ -63,7 +63,9 @@ def test_what_a_machine_is_asked_and_every_slot_has_is_learnt_before_there_are_s
     assert said.splitlines() == ["0 1"]
 
 
-def test_before_there_are_starters_one_runs_jobs_and_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("once_more", [False, True])
+def test_before_it_is_needed_a_starter_runs_jobs_and_leaves_nothing_behind(once_more: bool) -> None:
+    call, rounds = ("once_more()", "ONCE_MORE") if once_more else ("warm_up()", "ROUNDS")
     program = (
         "import os, threading\n"
         "from daemons.base.linux import children_of\n"
@@ -75,8 +77,8 @@ def test_before_there_are_starters_one_runs_jobs_and_leaves_nothing_behind() -> 
         "    return say(peer, message)\n"
         "rehearsal._say = heard\n"
         "open_before = os.listdir('/proc/self/fd')\n"
-        "rehearsal.warm_up()\n"
-        "print(ended == ['exited'] * rehearsal.ROUNDS, os.listdir('/proc/self/fd') == open_before)\n"
+        f"rehearsal.{call}\n"
+        f"print(ended == ['exited'] * rehearsal.{rounds}, os.listdir('/proc/self/fd') == open_before)\n"
         "print(threading.active_count(), list(children_of(os.getpid())))\n"
     )
     with tempfile.TemporaryDirectory() as place:

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daemons.startd.starters.starters import IN_USE_S
 from pool.base.ids import ClaimId
 from pool.classad import expr
 from protocol.messages.common import StopHow
@@ -213,6 +214,18 @@ async def test_a_spare_starter_serves_whichever_slot_comes_next(tmp_path: Path, 
             await trio.sleep(1)
         assert sum(len(starter.jobs) for starter in bench.farm.starters) == 4
         assert len(bench.farm.starters) == 5  # one for each claim, and the spare one
+
+
+async def test_spare_starters_rehearse_while_the_machine_is_in_use(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held)).started
+        await trio.sleep(IN_USE_S - 1)
+        first, second = bench.farm.starters
+        assert [first.rehearses, second.rehearses, second.heard] == [False, True, []]
+        await trio.sleep(2)
+        third = bench.farm.starters[2]
+        assert [second.heard, third.rehearses, third.heard] == [["leave"], False, []]
 
 
 async def test_a_claim_that_is_asked_for_twice_gets_one_starter(tmp_path: Path, autojump_clock: MockClock) -> None:
