@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Returns when the text is on disk under this name."""
-    new = path.with_suffix(".new")
+    """Returns when the text is on disk under this name, for the eyes of its account only."""
+    new = path.with_name(f"{path.name}.new")
     with open(new, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(text)
         file.flush()
         # Before the rename: after a power cut the name must not lead to an empty file.

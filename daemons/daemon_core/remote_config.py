@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from daemons.base.whole_file import replace_file
 from pool.base.errors import ConfigError, UserError
 from pool.config import Config
 from pool.config.values import check_values
@@ -104,14 +105,8 @@ def _file(config: Config, subsystem: str) -> Path:
 
 
 def _keep(path: Path, values: Mapping[str, str]) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.writelines(f"{name} = {value}\n" for name, value in values.items())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        replace_file(path, "".join(f"{name} = {value}\n" for name, value in values.items()))
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
