@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from pool.classad.values.environment import ENV
-from tests.daemons.warm_zygotes import warm_process
+from tests.daemons.warm_zygotes import warm_zygotes
 from tests.whole.warm_masters import warm_masters
 
 # A shell that starts the tests in the background ignores these, and a script cannot trap what was ignored at its start.
@@ -50,7 +50,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _zygotes_and_masters_can_be_forked() -> Iterator[None]:
-    with warm_process(), warm_masters():
+    with warm_zygotes(), warm_masters():
         yield
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pool.classad import ClassAd, parse_longs
-from tests.whole.warm_masters import MARK, WarmMaster, warm_process
+from tests.whole.warm_masters import MARK, WarmMaster, masters
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class RealPool:
             words += ["-c", f"{name}={value}"]
         (self.run_dir / "ready").unlink(missing_ok=True)  # what a killed master left
         with open(self.directory / "master.err", "ab") as errors:
-            warm = warm_process() if self.owner is None and self.program is RealPool.program else None
+            warm = masters() if self.owner is None and self.program is RealPool.program else None
             forked = warm.start(words, self.env(), errors.fileno()) if warm is not None else None
             self.master = forked or self._execute(words, errors.fileno())
         if wait:

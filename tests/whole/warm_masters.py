@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-REQUEST_BYTES_MAX = 1 << 20
-PATIENCE_S = 90.0
+from tests.warm_process import WarmProcess, serve_orders
+
 LOOK_S = 0.02
 MARK = "MINIPOOL_TEST_MARK"
 BLANK = "0" * 32
@@ -52,14 +52,14 @@ def _circumstances(env: Mapping[str, str]) -> tuple[object, ...]:
 class WarmMaster:
     """A master that was forked, with the part of `subprocess.Popen` that a pool uses."""
 
-    def __init__(self, pid: int, process: WarmProcess) -> None:
-        self.pid, self._process = pid, process
+    def __init__(self, pid: int, masters: WarmMasters) -> None:
+        self.pid, self._masters = pid, masters
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
         """Its exit status, once it has ended."""
         if self.returncode is None:
-            self.returncode = self._process.ask({"collect": self.pid})
+            self.returncode = self._masters.collect(self.pid)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -81,14 +81,11 @@ class WarmMaster:
         self.send_signal(signal.SIGKILL)
 
 
-class WarmProcess:
-    """It starts when the first master is wanted, and ends with our end of the pair."""
+class WarmMasters:
+    """The process that forks them."""
 
     def __init__(self) -> None:
-        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES_MAX)
-        self._ours.settimeout(PATIENCE_S)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = WarmProcess(__name__)
         self._usual = _circumstances(os.environ)
 
     def start(self, words: Sequence[str], env: Mapping[str, str], errors: int) -> WarmMaster | None:
@@ -96,36 +93,22 @@ class WarmProcess:
         executed, for it would not find what it finds then."""
         if _circumstances(env) != self._usual:
             return None
-        if self._process is None:
-            self._start(env)
         order = {"words": list(words), "environ": dict(env), "directory": os.getcwd()}
-        socket.send_fds(self._ours, [json.dumps(order).encode()], [errors])
-        return WarmMaster(json.loads(self._ours.recv(REQUEST_BYTES_MAX)), self)
+        answer, _ = self._process.ask(json.dumps(order).encode(), {**env, MARK: BLANK}, [errors])
+        return WarmMaster(json.loads(answer), self)
 
-    def ask(self, order: Mapping[str, int]) -> int | None:
-        """What it answers."""
-        self._ours.sendall(json.dumps(order).encode())
-        said: int | None = json.loads(self._ours.recv(REQUEST_BYTES_MAX))
-        return said
-
-    def _start(self, env: Mapping[str, str]) -> None:
-        with self._theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(self._theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[self._theirs.fileno()],
-                env={**env, MARK: BLANK, "OPENBLAS_NUM_THREADS": "1"},
-            )
+    def collect(self, pid: int) -> int | None:
+        """The exit status of a master that it has forked, once that has ended."""
+        answer, _ = self._process.ask(json.dumps({"collect": pid}).encode(), os.environ)
+        status: int | None = json.loads(answer)
+        return status
 
     def close(self) -> None:
-        """End it; masters that run on are not its."""
-        self._ours.close()
-        self._theirs.close()
-        if self._process is not None:
-            self._process.wait(PATIENCE_S)
+        """End the process; masters that run on are not its."""
+        self._process.close()
 
 
-_warm: WarmProcess | None = None
+_warm: WarmMasters | None = None
 
 
 @contextmanager
@@ -135,7 +118,7 @@ def warm_masters() -> Iterator[None]:
     if "COVERAGE_FILE" in os.environ:
         yield
         return
-    _warm = WarmProcess()
+    _warm = WarmMasters()
     try:
         yield
     finally:
@@ -143,7 +126,7 @@ def warm_masters() -> Iterator[None]:
         _warm = None
 
 
-def warm_process() -> WarmProcess | None:
+def masters() -> WarmMasters | None:
     """The process that forks masters, where there is one."""
     return _warm
 
@@ -151,27 +134,17 @@ def warm_process() -> WarmProcess | None:
 # ---- in the process
 
 
-def main(orders: socket.socket) -> None:
-    """Fork a master for each order, and say how those ended that are asked for, until nobody asks."""
-    from daemons.master import process  # noqa: F401 (what every master imports)
-    from daemons.process import zygote
-
-    orders.set_inheritable(False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    zygote.load("daemons.master.born:child_main")
-    while True:
-        packet, descriptors, _, _ = socket.recv_fds(orders, REQUEST_BYTES_MAX, 1)
-        if not packet:
-            return
-        order = json.loads(packet)
-        if "collect" in order:
-            pid, status = os.waitpid(order["collect"], os.WNOHANG)
-            said = os.waitstatus_to_exitcode(status) if pid else None
-        elif (said := os.fork()) == 0:
-            _be_master(order, descriptors[0])
-        for fd in descriptors:
-            os.close(fd)
-        orders.sendall(json.dumps(said).encode())
+def _serve(packet: bytes, descriptors: list[int]) -> tuple[bytes, list[socket.socket]]:
+    """Fork a master, or say how one that was forked has ended."""
+    order = json.loads(packet)
+    if "collect" in order:
+        pid, status = os.waitpid(order["collect"], os.WNOHANG)
+        said = os.waitstatus_to_exitcode(status) if pid else None
+    elif (said := os.fork()) == 0:
+        _be_master(order, descriptors[0])
+    for fd in descriptors:
+        os.close(fd)
+    return json.dumps(said).encode(), []
 
 
 def _be_master(order: Mapping[str, Any], errors: int) -> NoReturn:
@@ -209,5 +182,10 @@ def _show_mark(mark: str) -> None:
     ctypes.memmove(start + at, f"{MARK}={mark}".encode(), len(blank))
 
 
-if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+def be_warm() -> None:
+    """Be the process."""
+    from daemons.master import process  # noqa: F401 (what every master imports)
+    from daemons.process import zygote
+
+    zygote.load("daemons.master.born:child_main")
+    serve_orders(_serve)
