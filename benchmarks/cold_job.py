@@ -37,8 +37,9 @@ ATTACHED_S: Final = 2.0
 CALLS: Final = "sendto,sendmsg,write,fdatasync,fsync,clone,clone3,fork,vfork,execve"
 LONGEST_TEXT: Final = 16384
 """Longer than what is said for one job; of longer messages the first is seen."""
-_LINE: Final = re.compile(r"\d+<([^>]*)> +(\d+\.\d+) (\w+)\((.*)")
+_LINE: Final = re.compile(r"(\d+)<([^>]*)> +(\d+\.\d+) (\w+)\((.*)")
 _BYTES: Final = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
+LAST_WORD: Final = "starter.leave"
 SAID: Final = {EnvelopeKind.CALL: "call", EnvelopeKind.STREAM: "call", EnvelopeKind.NOTICE: "notice"}
 
 
@@ -49,6 +50,7 @@ class Step(NamedTuple):
     process: str
     kind: str
     what: str
+    pid: int
 
 
 class Job(NamedTuple):
@@ -135,23 +137,29 @@ def traced(pool: Bench, out: Path) -> Iterator[None]:
             strace.terminate()
 
 
-def steps(text: str) -> Iterator[Step]:
-    """The steps in what strace wrote."""
+def steps(text: str) -> list[Step]:
+    """The steps in what strace wrote, without what a starter says to itself: one that rehearses is its own startd."""
+    found = list(_all_steps(text))
+    plays = {one.pid: at for at, one in enumerate(found) if (one.process, one.what) == ("condor_starter", LAST_WORD)}
+    return [one for at, one in enumerate(found) if at > plays.get(one.pid, -1)]
+
+
+def _all_steps(text: str) -> Iterator[Step]:
     for line in text.splitlines():
         found = _LINE.match(line)
         if found is None:
             continue
-        name, at, call, rest = _unescaped(found[1]).decode(), float(found[2]), found[3], found[4]
+        pid, name, at, call, rest = int(found[1]), _unescaped(found[2]).decode(), float(found[3]), found[4], found[5]
         if call in ("fdatasync", "fsync"):
-            yield Step(at, name, "sync", call)
+            yield Step(at, name, "sync", call, pid)
         elif call == "execve":
-            yield Step(at, name, "exec", "")
+            yield Step(at, name, "exec", "", pid)
         elif call in ("sendto", "sendmsg", "write"):
             sent = _BYTES.search(rest)
             for kind, tag in messages(_unescaped(sent[1]) if sent else b""):
-                yield Step(at, name, kind, tag)
+                yield Step(at, name, kind, tag, pid)
         elif "CLONE_VM" not in rest:
-            yield Step(at, name, "fork", "")
+            yield Step(at, name, "fork", "", pid)
 
 
 def _unescaped(text: str) -> bytes:
@@ -220,7 +228,7 @@ def trace(pool: Bench) -> list[tuple[Job, list[Step]]]:
             for _ in range(TRACED_JOBS + 1):
                 jobs.append(user.run())
                 _until_quiet(out)
-    done = list(steps(out.read_text(encoding="ascii", errors="replace")))
+    done = steps(out.read_text(encoding="ascii", errors="replace"))
     ends = [*(job.began for job in jobs[1:]), time.time()]
     # Without the first, of which strace may have missed something.
     return [

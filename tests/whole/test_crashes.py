@@ -17,7 +17,12 @@ from daemons.base.linux import is_zombie
 from tests.whole.probe import Probe
 from tests.whole.real_pool import NotInTime, RealPool, real_pool
 
-SUBMIT_POINTS = ("schedd.before_submit_commit", "schedd.after_submit_commit", "schedd.before_submit_answer")
+SUBMIT_POINTS = (
+    "schedd.before_submit_commit",
+    "schedd.submit_announced",
+    "schedd.after_submit_commit",
+    "schedd.before_submit_answer",
+)
 SCHEDD_POINTS = (
     "schedd.match_taken",
     "schedd.claim_requested",
@@ -80,9 +85,10 @@ def test_p1_a_schedd_that_dies_while_it_takes_a_job_has_it_or_has_not(pool: Real
     after = Probe(pool, 0.1)
     pool.until(lambda: _submits(after), "a submission to be taken again")
     after.assert_ended_once()
-    if point == "schedd.before_submit_commit":
+    if point in ("schedd.before_submit_commit", "schedd.submit_announced"):
         assert not lost.in_queue()
         assert not lost.in_history()
+        assert lost.trace() == []
     else:
         lost.assert_ended_once()
 
@@ -102,7 +108,7 @@ def test_p5_a_job_does_not_notice_the_death_of_its_schedd(pool: RealPool, point:
     probe = Probe(pool)
     while not _is_known(probe):  # notes of the job before may be committed, and the schedd die of it, before the submit
         marker, before = arm(pool, point), pool.pid_of("schedd")
-        probe.submit(check=False)  # the schedd may die before it has answered; the job is durable by then
+        probe.submit(check=False)  # the schedd may die before it has answered, even before the job is durable
         pool.until(marker.exists, f"{point} to fire")
         pool.until(lambda: pool.pid_of("schedd") not in (0, before), "another schedd")  # noqa: B023
     ad = probe.assert_ended_once()

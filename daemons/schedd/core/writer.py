@@ -37,6 +37,9 @@ LAST_COMMIT_S: Final = 30.0
 CHECKPOINT_COMMITS: Final = 200
 """Commits after which the log is copied into the database, in a thread."""
 
+WORDS_TURNS: Final = 2
+"""Turns of the loop after which what was just decided has been said."""
+
 Touched = dict[Job, set[str] | None]
 Committed = Callable[[WriteBatch, Touched], None]
 
@@ -80,6 +83,11 @@ class Writer:
     async def durable(self) -> None:
         """Wait until all changes made so far are on disk."""
         await self._until_committed(more=self._queue.dirty)
+
+    async def after_words(self) -> None:
+        """Wait until what others are to hear is on its way, as a commit may hold the loop."""
+        for _ in range(WORDS_TURNS):
+            await trio.lowlevel.checkpoint()
 
     async def noted(self) -> None:
         """The same for what the queue was told and no promise hangs on, as that logs have their events."""

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 Args = TypeVarTuple("Args")
 
-ORDER_TURNS: Final = 2
-"""Turns of the loop in which a startd hears of a job: the commit, which may hold the loop, comes after them."""
 _CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
 """What the starter's hooks hear of why a job ends."""
 
@@ -149,8 +147,7 @@ class Shadow:
         if self.execution.known is Known.UNASKED:
             self._start(self._prepare)  # it becomes durable meanwhile; until then its starter gets no answer
         if not self.is_durable:
-            for _ in range(ORDER_TURNS):
-                await trio.lowlevel.checkpoint()
+            await self.core.writer.after_words()  # the startd's
             await self.core.writer.durable()
             self.note_durable()
             fault("schedd.claim_granted")

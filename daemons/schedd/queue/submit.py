@@ -236,12 +236,14 @@ class Submits:
         core = self._core
         last_event = core.queue.next_event - 1
         core.stats["JobsSubmitted"] += len(jobs)
-        await core.writer.durable()
-        fault("schedd.after_submit_commit")
         for at in range(0, len(jobs), BREATH):
-            # Only now may they be matched: a job must not run that a crash could make undone.
+            # They may be matched meanwhile. None runs before its execution is durable, and with that the job (P2).
             await core.settle_new(jobs[at : at + BREATH])
             await turns.of_loop().give_way()
+        await core.writer.after_words()
+        fault("schedd.submit_announced")
+        await core.writer.durable()
+        fault("schedd.after_submit_commit")
         await self._agents.wait(cluster.owner, last_event)
         fault("schedd.before_submit_answer")
         core.log.full(f"Submitted {len(jobs)} jobs of {cluster.user}.", cluster=cluster.id)
