@@ -35,5 +35,5 @@ def _mount(fields: list[str]) -> Mount:
 
 def mounted_below(directory: str) -> list[str]:
     """Where something is mounted in a directory or on it, the innermost first."""
-    found = [one.point for one in mounts()]
+    found = [as_path(line.split(" ", 5)[4]) for line in mount_lines()]
     return [point for point in reversed(found) if point == directory or point.startswith(directory + "/")]

@@ -18,7 +18,6 @@ from typing import Final
 
 from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
-from pool.classad import ClassAd
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
 from pool.files.transfer import Stamp
 
@@ -47,14 +46,14 @@ def make(path: str, account: Account) -> None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
-def write_ads(path: str, account: Account, job: ClassAd, machine: ClassAd) -> None:
-    """Put down what the job may read about itself and its slot."""
+def write_ads(path: str, account: Account, job: str, machine: str) -> None:
+    """Put down what the job may read about itself and its slot: the long forms of both ads."""
     with acting_as(account):
-        for name, ad in ((JOB_AD_NAME, job), (MACHINE_AD_NAME, machine)):
+        for name, text in ((JOB_AD_NAME, job), (MACHINE_AD_NAME, machine)):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(os.path.join(path, name), flags, 0o644)
             try:
-                write_all(fd, ad.long().encode("utf-8", "surrogateescape"))
+                write_all(fd, text.encode("utf-8", "surrogateescape"))
             finally:
                 os.close(fd)
 

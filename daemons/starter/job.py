@@ -282,15 +282,18 @@ class JobRun:
         sandbox.make(self.sandbox, account)
         self._made_sandbox = True
         self._disk.make(account)
-        sandbox.write_ads(self.sandbox, account, self.job, self.slot)
+        self._write_ads(account)
         fault("starter.sandbox_made")
+
+    def _write_ads(self, account: Account) -> None:
+        sandbox.write_ads(self.sandbox, account, self.job.long(), self.context.slot_lines.long(self.slot))
 
     async def _prepared(self, hook: Hook, plan: RunPlan, account: Account) -> RunPlan:
         """The plan for the job as a prepare hook has left it."""
         if self._hooks is None or not self._hooks.has(hook):
             return plan
         self.job = await self._hooks.prepared(hook, self.job)
-        sandbox.write_ads(self.sandbox, account, self.job, self.slot)
+        self._write_ads(account)
         return self._planner.plan(self.job, account)
 
     async def _run_and_keep(self, outputs: Outputs, plan: RunPlan, account: Account) -> ActivationResult:

@@ -37,6 +37,7 @@ from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
 from pool.classad.eval.delta import Delta, changed_by
+from pool.classad.forms.kept_lines import KeptLines
 from pool.execute.cgroup import Trees
 from protocol.messages.common import StopHow
 from protocol.messages.starter import (
@@ -83,7 +84,7 @@ class Starter:
         self._startd: Peer | None = None
         self._job: JobRun | None = None
         self._last = ""
-        self._slot_ad = ClassAd()
+        self._slot_ad, self._slot_lines = ClassAd(), KeptLines()
         self._idle = trio.Event()
         self._idle.set()
         self._leave = trio.Event()
@@ -179,6 +180,7 @@ class Starter:
             self._startd,
             *self._lines,
             chirp=self._chirp,
+            slot_lines=self._slot_lines,
         )
         self._job, self._idle = JobRun(context, request), trio.Event()
         self._nursery.start_soon(self._run, self._job)

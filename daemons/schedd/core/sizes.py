@@ -38,11 +38,14 @@ def check_new(core: Core, cluster: Cluster, jobs: Sequence[Job], before: int = 0
 
 def check_growth(core: Core, job: Job, values: Mapping[str, Member]) -> None:
     """UserError when the job's own attributes would be too large with these."""
-    after = ClassAd(core.queue.ad(job).own())
-    after.update(values)
-    core.settings.ad_limits.check(after, f"the ad of job {job.id} would be too large: it")
+    ad, told, limits = core.queue.ad(job), ClassAd(values).attrs, core.settings.ad_limits
+    grown = size_of(told)
+    if len(ad.attrs) + len(told) > limits.attributes or size_of(ad.attrs) + grown > limits.size:
+        after = ClassAd(ad.own())  # what takes the place of something else does not count twice
+        after.update(values)
+        limits.check(after, f"the ad of job {job.id} would be too large: it")
     owner, most = job.cluster.owner, core.settings.bytes_per_owner_max
-    if core.queue.bytes_of[owner] + size_of(ClassAd(values).attrs) > most:
+    if core.queue.bytes_of[owner] + grown > most:
         raise UserError(f"the jobs of {owner} would have more bytes than MAX_JOB_BYTES_PER_OWNER allows: {most}")
 
 

@@ -11,6 +11,7 @@ from daemons.host.processes import Processes
 from daemons.starter.chirp.server import ChirpServer
 from daemons.starter.launch.spawn import JobSpawner
 from daemons.starter.report.line import SharedConnection
+from pool.classad.forms.kept_lines import KeptLines
 from pool.files.plugins import BadPlugin, Plugin
 from protocol.network.channel import Network
 from protocol.rpc.endpoints import Peer
@@ -36,3 +37,5 @@ class Context:
     plugins: dict[str, Plugin | BadPlugin] = field(default_factory=dict)
     """What the machine's file transfer plug-ins have said of themselves."""
     chirp: ChirpServer | None = None
+    slot_lines: KeptLines = field(default_factory=KeptLines)
+    """Of the slot's ad, for the next job."""

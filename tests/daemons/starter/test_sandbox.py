@@ -50,7 +50,7 @@ def test_a_sandbox_is_no_other_jobs_that_somebody_was_let_into_or_that_has_grown
 
 
 def test_the_ads_can_be_read_by_the_job(tmp_path: Path) -> None:
-    sandbox.write_ads(str(tmp_path), own_account(), ClassAd({"Cmd": "x"}), ClassAd({"Memory": 5}))
+    sandbox.write_ads(str(tmp_path), own_account(), ClassAd({"Cmd": "x"}).long(), ClassAd({"Memory": 5}).long())
     assert (tmp_path / ".job.ad").read_text() == 'Cmd = "x"\n'
     assert (tmp_path / ".machine.ad").read_text() == "Memory = 5\n"
 
