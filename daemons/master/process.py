@@ -54,10 +54,10 @@ def run_master(source: ConfigSource) -> int:
 
 
 def has_joined(config: Config) -> bool:
-    """Whether this central manager has joined another one's pool: then that one keeps the CA and the register."""
+    """Whether this host's collector has joined another one's pool: then that one keeps the CA and the register."""
     keys = Path(config.path("KEYS"))
-    several = len(config.list("COLLECTOR_HOST")) > 1
-    return several and (keys / HOST_CERTIFICATE_FILE).exists() and not (keys / CA_KEY_FILE).exists()
+    others = len(config.list("COLLECTOR_HOST")) > 1 or bool(config.list("CONDOR_VIEW_HOST"))
+    return others and (keys / HOST_CERTIFICATE_FILE).exists() and not (keys / CA_KEY_FILE).exists()
 
 
 def become(program: str) -> None:
