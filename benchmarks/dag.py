@@ -1,8 +1,8 @@
-"""Graphs of 100,000 nodes: how long their files take to load, and how much memory that takes.
+"""Graphs of 100,000 nodes: how long their files take to load, how much memory that takes, what they cost.
 
 Each shape is read in a process of its own, whose processor time counts. By turns with it, the same text is parted into
 lines and words and no more, which is what any reader would have to do: the ratio of the two says what the reader costs
-on a machine of any speed.
+on a machine of any speed. Graphs that run are in `dag_run.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from statistics import median
 from time import process_time
 from typing import Final
 
+from benchmarks import dag_run
 from benchmarks.measure import Figure
 
 NODES: Final = 100_000
@@ -61,6 +62,7 @@ def figures() -> Iterator[Figure]:
         yield Figure(
             f"memory for {name}", max(one[3] for one in found), "MB", "what it takes more than before", "< 120"
         )
+    yield from dag_run.figures()
 
 
 def _measured(name: str) -> list[float]:

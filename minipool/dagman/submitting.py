@@ -68,7 +68,8 @@ def lines_of(course: Course, number: int, parents: str, around: Around, *, on_ho
         f"DAG_STATUS={int(course.status)}",
         f"FAILED_COUNT={course.failed}",
         *((f"DAG_PARENT_NAMES={parents}",) if parents else ()),
-        f"MY.DAGParentNodeNames={quote(parents)}",
+        # In words of the macro, as HTCondor's does: it would else be a line of the description that nothing asks for.
+        'MY.DAGParentNodeNames="$(DAG_PARENT_NAMES)"',
         *_settings(node, around),
     ]
     if retry and around.record_retry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from pool.base.nearest import nearest_name
@@ -22,6 +23,8 @@ _DURATIONS: Final = frozenset(
         *("deferral_prep_time", "cron_prep_time", "next_job_start_delay", "job_max_vacate_time", "keep_claim_idle"),
     )
 )
+REMEMBERED: Final = 256
+"""How many names' commands are kept: the nodes of a graph have the same lines over and over."""
 _WORDS: Final = {"and": "&&", "or": "||", "not": "!"}
 
 
@@ -54,6 +57,7 @@ def line(text: str) -> str:
     return "`command = value`, or a queue statement"
 
 
+@lru_cache(maxsize=REMEMBERED)
 def command(name: str) -> str | None:
     """The command that is a slip away from a name that is none."""
     near = nearest_name(name, commands.names())

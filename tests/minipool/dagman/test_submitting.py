@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from minipool.dagman.submitting import Around, inherited, lines_of
+from pathlib import Path
+
+from minipool.client.session import Session
+from minipool.dagman.submitting import Around, inherited, lines_of, plan_of
 from pool.classad import ClassAd, expr
+from pool.config import load_config
 from tests.pool.dag.course.played import course_of
 
 AROUND = Around(nodes_log="/d/x.dag.nodes.log", dag_id=7)
@@ -16,6 +20,15 @@ def before(around: Around, text: str = PAIR, node: int = 0) -> list[str]:
 
 def after(around: Around, text: str = PAIR) -> list[str]:
     return lines_of(course_of(text), 0, "", around, on_hold=False).after
+
+
+def test_what_a_node_is_told_of_its_parents_is_no_line_that_nothing_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "n.sub").write_text("executable = /bin/true\nqueue\n")
+    course = course_of(PAIR)
+    lines = lines_of(course, 1, "A", AROUND, on_hold=False)
+    plan = plan_of(Session(load_config([], environ={})), course.node(1), "n.sub", str(tmp_path), lines)
+    assert plan.cluster_ad.eval_str("DAGParentNodeNames") == "A"
+    assert plan.unused() == []
 
 
 def test_nodes_have_neither_logs_nor_mail_if_that_is_wanted() -> None:
