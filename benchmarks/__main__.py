@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import platform
+import signal
 import sys
 
 SUITES = (
@@ -39,6 +40,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown suite {unknown[0]!r}; there are: {', '.join(SUITES)}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what a suite has started ends with it
     taken = []
     for name in names or SUITES:
         for figure in importlib.import_module(f"benchmarks.{name}").figures():
