@@ -57,7 +57,11 @@ class Admin:
             start=start_meanwhile(fast, _expression(asked.start, "start"), self._ads.settings.draining_start),
             check=_expression(asked.check, "check"),
         )
-        begun = begin_drain(drain, self._ads.drain, lambda: [self._ads.matching(slot) for slot in self._slots])
+        try:
+            begun = begin_drain(drain, self._ads.drain, lambda: [self._ads.matching(slot) for slot in self._slots])
+        except UserError:
+            self._note_all()  # who asks goes by ads that are out of date
+            raise
         self._ads.drain, self._ads.drain_started = begun, wall
         self._start.log.always(f"Draining ({begun.how.name.lower()}): {begun.reason}", request=begun.request_id)
         for slot in self._slots:

@@ -109,6 +109,24 @@ async def test_a_drain_that_is_no_longer_wanted_is_called_off_and_its_jobs_go_on
         assert schedd.told == []
 
 
+async def test_what_draining_costs_is_told_when_it_has_become_another(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """All four cores were claimed when the machine's ad was made, and no job ran yet."""
+    knobs = {**KNOWN, "MAXJOBRETIREMENTTIME": "100000", "UPDATE_INTERVAL": "1000000", "CLASSAD_LIFETIME": "3000000"}
+    async with a_bench(tmp_path, **knobs) as bench, bench.schedd() as schedd:
+        known = await offers(bench.host, "slot1@cm.pool.test")
+        claims = [await schedd.claim(offer, lease_s=LONG_S) for offer in known[:4]]
+        await until(bench.host, "Machine", "PartitionableSlot && Cpus == 0")
+        for claim in claims:
+            assert (await schedd.run(claim)).started
+        await trio.sleep(50)  # the startd has looked at the machine, and knows better than the collector
+        await bench.host.start("defrag")
+        with trio.fail_after(300):
+            ad = await until_drained(bench.host, 1)
+        assert ad["DrainFailures"] <= 1
+
+
 async def test_a_drain_by_hand_stays(tmp_path: Path, autojump_clock: MockClock) -> None:
     knobs = {**KNOWN, "MAXJOBRETIREMENTTIME": "100000", "DEFRAG_CANCEL_REQUIREMENTS": "true"}
     async with a_bench(tmp_path, **knobs) as bench, a_busy_machine(bench):
