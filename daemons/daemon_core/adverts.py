@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -20,9 +20,9 @@ import trio
 from daemons.base.sync import Backoff, Signal, first_of
 from daemons.daemon_core.locate import collector_addresses
 from daemons.daemon_core.tasks import Tasks
+from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.classad.eval.delta import delta
 from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, InvalidateAds, UpdateAds
 from protocol.rpc import endpoints
@@ -47,10 +47,18 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class _Advert:
+    """An ad that shall be there, and its secret half; small, for a collector forwards all of its ads."""
+
+    ad: KeptAd
+    private: KeptAd | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Sent:
     """What a collector has of an ad, as far as its sender knows."""
 
-    update: AdUpdate
+    advert: _Advert
     version: int
     at: float
 
@@ -75,7 +83,7 @@ class Adverts:
         """They are not this daemon's: its own is not among them, and its end is not theirs."""
         self._addresses = addresses
         """Collectors of other pools; the own pool's where there are none."""
-        self._ads: dict[Key, AdUpdate] = {}
+        self._ads: dict[Key, _Advert] = {}
         self._own: Key | None = None
         self._targets: list[_Target] = []
         self._reached = trio.Event()
@@ -84,8 +92,10 @@ class Adverts:
     def put(self, ad: ClassAd, private: ClassAd | None = None) -> None:
         """From now on this is the ad of its MyType and name (`kept_name`); `private` is its secret half."""
         key = _key(ad)
+        before = self._ads.get(key)
         # A copy: what is sent next is what is different from this, whatever its maker does with his.
-        self._ads[key] = AdUpdate(ad=ad.flat(), private=private)
+        kept = KeptAd(ad, like=None if before is None else before.ad)
+        self._ads[key] = _Advert(kept, None if private is None else KeptAd(private))
         self._changed(key)
 
     def drop(self, ad_type: str, name: str) -> None:
@@ -227,13 +237,11 @@ class Adverts:
             target.sent.pop(key, None)
 
     async def _send_whole(self, target: _Target, peer: endpoints.Peer, keys: Sequence[Key]) -> None:
-        updates: dict[Key, AdUpdate] = {}
-        for key in keys:
-            if (ad := self._ads.get(key)) is not None:
-                updates[key] = AdUpdate(ad=ad.ad, private=ad.private, version=next(self._versions))
-        if updates and await self._call(target, peer, UpdateAds(updates=list(updates.values()))):
-            for key, update in updates.items():
-                target.sent[key] = _Sent(update, update.version, trio.current_time())
+        sent = {key: _Sent(self._ads[key], next(self._versions), 0.0) for key in keys if key in self._ads}
+        updates = [_whole(one.advert, one.version) for one in sent.values()]
+        if updates and await self._call(target, peer, UpdateAds(updates=updates)):
+            now = trio.current_time()
+            target.sent.update({key: replace(one, at=now) for key, one in sent.items()})
 
     async def _call(self, target: _Target, peer: endpoints.Peer, request: Request[Any]) -> bool:
         """Whether the collector has done it; asking again would not help before something changes."""
@@ -258,13 +266,19 @@ class Adverts:
             pass  # the lifetimes of the ads will do it
 
 
-def _changes(key: Key, sent: _Sent, now: AdUpdate, version: int) -> AdChanges | None:
+def _whole(advert: _Advert, version: int) -> AdUpdate:
+    private = None if advert.private is None else advert.private.ad()
+    return AdUpdate(ad=advert.ad.ad(), private=private, version=version)
+
+
+def _changes(key: Key, sent: _Sent, now: _Advert, version: int) -> AdChanges | None:
     """What is different since the ad was sent; None where a private half has come or gone."""
-    before = sent.update
+    before = sent.advert
     if (before.private is None) != (now.private is None):
         return None
-    news = delta(before.ad, now.ad)
-    private = None if before.private == now.private else now.private
+    news, private = now.ad.news_since(before.ad), None
+    if now.private is not None and before.private is not None and now.private.news_since(before.private):
+        private = now.private.ad()
     ad_type, name = key
     return AdChanges(
         ad_type=ad_type,
