@@ -114,6 +114,8 @@ class OpenActivations:
     def __init__(self, security: Security, *, identity: str) -> None:
         self._security, self._identity = security, identity
         self._open: dict[str, JobFiles] = {}
+        self.when_over: list[Callable[[str], None]] = []
+        """Who else has something of an activation."""
 
     def answers(self) -> list[Answer]:
         """What the schedd tells."""
@@ -149,6 +151,8 @@ class OpenActivations:
     def _forget(self, name: str) -> None:
         known = self._open.pop(name, None)
         if known is not None:
+            for forget in self.when_over:
+                forget(name)
             # Spooled jobs of one request share a ticket: it goes with the last of them.
             if not any(other.digest == known.digest for other in self._open.values()):
                 self._security.tickets.revoke(known.digest)

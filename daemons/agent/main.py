@@ -23,6 +23,7 @@ from daemons.agent.event_log import EventLogs
 from daemons.agent.inputs import Inputs
 from daemons.agent.outputs import Outputs
 from daemons.agent.remote_io import RemoteFiles
+from daemons.agent.remote_tree import RemoteTrees
 from daemons.agent.signing import Signer
 from daemons.agent.streams import Streams
 from daemons.agent.trusted_path import give_up_powers
@@ -136,6 +137,8 @@ async def _serve(
 ) -> None:
     turns = AgentTurns(nursery, small_bytes=settings.queued_bytes_min, report_s=settings.transfer_report_s)
     activations = OpenActivations(security, identity=f"{settings.account or settings.uid}@{settings.uid_domain}")
+    remote_trees = RemoteTrees(activations.job_of)
+    activations.when_over.append(remote_trees.close)
     makes_directories = settings.remaps_make_directories
     schedd = Service("agent", needs.AGENT_TO_SCHEDD)
     schedd.offer(
@@ -151,6 +154,7 @@ async def _serve(
         Outputs(activations, turns, nursery, host=settings.host, remaps_make_directories=makes_directories).answers(),
         Streams(activations.job_of).answers(),
         RemoteFiles(activations.job_of).answers(),
+        remote_trees.answers(),
         Signer(activations.job_of).answers(),
     )
     await nursery.start(

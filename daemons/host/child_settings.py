@@ -159,6 +159,7 @@ class StarterSettings(Birthright):
     chirp: list[bool] = [True, True, True, True]  # ENABLE_CHIRP, _IO, _UPDATES, _DELAYED
     chirp_names: list[str] = ["Chirp*"]
     chirp_names_max: int = 100
+    remote_io_cache_mb: int = 32
     java: dict[str, str] = {}
     docker: dict[str, str] = {}  # the container engine's knobs; see pool.containers.engine
     url_plugins: list[str] = []
@@ -239,6 +240,7 @@ _PLAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "reserved_disk_mb": "RESERVED_DISK",
         "address_space_mb": "STARTER_RLIMIT_AS",
         "chirp_names_max": "CHIRP_DELAYED_UPDATE_MAX_ATTRS",
+        "remote_io_cache_mb": "REMOTE_IO_CACHE_MB",
     },
     "seconds": {
         "group_look_s": "CGROUP_POLLING_INTERVAL",

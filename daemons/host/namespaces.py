@@ -14,6 +14,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -24,7 +25,7 @@ from daemons.host.account import Account, acting_as
 from daemons.host.first_process import FirstProcess, start_first_process
 from daemons.host.mounts import mounted_below
 from pool.base.errors import PoolError, UserError
-from pool.execute.isolation import Isolation, is_below
+from pool.execute.isolation import HomeMount, Isolation, is_below
 
 _CLONE_FS: Final = 0x00000200
 _CLONE_NEWNS: Final = 0x00020000
@@ -33,6 +34,9 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096,
 _MNT_DETACH: Final = 2
 _SYS_MOVE_MOUNT, _SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 429, 430, 431, 432
 """The calls of the kernel that make and attach mounts by descriptor; their numbers are those of every machine."""
+_SYS_OPEN_TREE, _OPEN_TREE_CLONE, _AT_RECURSIVE = 428, 1, 0x8000
+_SYS_PIVOT_ROOT: Final = {"x86_64": 155}.get(os.uname().machine, 41)
+_COVERED_MAX: Final = 4096
 _CLOEXEC, _SET_FD, _CREATE, _NOSUID_NODEV_NOEXEC, _AT_FDCWD, _EMPTY_PATH = 1, 5, 6, 2 | 4 | 8, -100, 4
 _NS_GET_USERNS: Final = 0xB701
 """Asks for the user namespace in which somebody had the right to make a namespace."""
@@ -172,6 +176,75 @@ def _furnish(isolation: Isolation, account: Account) -> None:
             mount("/dev/null", path, flags=_MS_BIND)
     if isolation.shared_memory and os.path.isdir("/dev/shm"):
         mount("tmpfs", "/dev/shm", kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=1777")
+    for home in isolation.homes:
+        _make_place(home.path, isolation, account)
+        _mount_home(home, home.path)
+
+
+def _mount_home(home: HomeMount, place: str) -> None:
+    # Only the job's account gets in, root does not: this process, which serves it, cannot come to wait for itself.
+    options = f"fd={home.device},rootmode=40000,user_id={home.uid},group_id={home.gid}"
+    mount("home", place, kind="fuse", flags=_MS_NOSUID | _MS_NODEV, options=options)
+
+
+def _make_place(path: str, isolation: Isolation, account: Account) -> None:
+    """Have a directory there to mount on, in this namespace alone."""
+    there = path
+    while not os.path.isdir(there):
+        if os.path.lexists(there):
+            raise IsolationError(f"cannot show {path} to the job: {there} is no directory on this machine")
+        there = os.path.dirname(there)
+    if there == path:
+        return
+    if any(is_below(there, directory) for directory in isolation.private):
+        with acting_as(account):
+            os.makedirs(path)
+        return
+    _cover(there, isolation.sandbox)
+    os.makedirs(path)
+
+
+def _cover(directory: str, staging: str) -> None:
+    """Put a directory in its place that has the same in it, and takes more."""
+    names = os.listdir(directory)
+    if len(names) > _COVERED_MAX:
+        raise IsolationError(f"{directory} has too many entries for a place to be made among them")
+    target = directory if directory != "/" else staging
+    with ExitStack() as opened:
+        # Cloned before anything lies over them.
+        found = [(name, os.lstat(os.path.join(directory, name))) for name in names]
+        clones = {
+            name: _clone(opened, os.path.join(directory, name)) for name, st in found if not stat.S_ISLNK(st.st_mode)
+        }
+        links = {name: os.readlink(os.path.join(directory, name)) for name in names if name not in clones}
+        mode = stat.S_IMODE(os.stat(directory).st_mode)
+        mount("tmpfs", target, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options=f"mode={mode:o},size=1m")
+        for name, status in found:
+            place = os.path.join(target, name)
+            if name in links:
+                os.symlink(links[name], place)
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                os.mkdir(place)
+            else:
+                os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
+            moved = _libc.syscall(_SYS_MOVE_MOUNT, clones[name], b"", _AT_FDCWD, os.fsencode(place), _EMPTY_PATH)
+            _call(f"showing {place} again", moved)
+        if directory == "/":
+            here = os.fsencode(target)
+            _call("changing the root", _libc.syscall(_SYS_PIVOT_ROOT, here, here))
+            os.chdir("/")
+            _call("leaving the former root", _libc.umount2(b".", _MNT_DETACH))
+
+
+def _clone(stack: ExitStack, path: str) -> int:
+    """What is there, with all that is mounted below it, by a descriptor."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    fd = int(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags))
+    if fd < 0:
+        raise IsolationError(f"taking up {path}: {os.strerror(ctypes.get_errno())}")
+    stack.callback(os.close, fd)
+    return fd
 
 
 def _behind(stack: ExitStack, path: str, account: Account) -> int:
@@ -277,6 +350,13 @@ def try_mounts(directory: str) -> None:
     mount("none", "/", flags=_MS_REC | _MS_SLAVE)
     mount(directory, directory, flags=_MS_BIND)
     mount("tmpfs", directory, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=0755,size=64k")
+
+
+def try_homes(directory: str, device: int) -> None:
+    """Mount a file system that is served by a process, as for a job whose files stay where they are."""
+    _call("unshare", _libc.unshare(_CLONE_NEWNS))
+    mount("none", "/", flags=_MS_REC | _MS_SLAVE)
+    _mount_home(HomeMount(directory, device, 0, 0), directory)
 
 
 def try_pids() -> None:

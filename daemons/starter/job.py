@@ -43,6 +43,7 @@ from daemons.starter.launch.image_test import tested
 from daemons.starter.launch.terms import terms_for
 from daemons.starter.live.shell import Shells
 from daemons.starter.planning import Planner
+from daemons.starter.remote_io.served import homes_for
 from daemons.starter.report.local_link import Link, LocalLink
 from daemons.starter.report.result import ActivationResult, HoldJob
 from daemons.starter.report.shadow_link import ActivationRefused, ShadowLink
@@ -56,7 +57,9 @@ from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.containers.singularity import runs_in_singularity
 from pool.execute.exit import Hold
+from pool.execute.isolation import HomeMount
 from pool.execute.plan import RunPlan, facts
+from pool.execute.remote_io import wants_remote_io
 from pool.files.checkpoint import appends_output, checkpoint_signal
 from pool.hooks.table import Hook
 from pool.jobs.vocabulary.endings import Ending
@@ -65,6 +68,8 @@ from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobEnded
 from protocol.messages.starter import RunJob, StopJob
 
+LAST_WRITES_S: Final = 3.0
+"""How long what a job has written may take to get home when it has to leave at once."""
 UNSEEN_S: Final = 0.1
 """A job that is over sooner is not asked how much disk it took."""
 
@@ -105,11 +110,11 @@ class JobRun:
         if self._leaving.tell(request) and self._running.body is None:
             self._give_phase_up(request)
 
-    def _give_phase_up(self, request: StopJob) -> None:
+    def _give_phase_up(self, request: StopJob, at_least_s: float = 0.0) -> None:
         """Files on their way to the job are of no use now; those coming from it have the vacate time."""
         has_time = request.how is not StopHow.FAST and self._figures.has_begun
         grace = vacate_s(request, self.job) if has_time else 0.0
-        self._phase.deadline = min(self._phase.deadline, trio.current_time() + grace)
+        self._phase.deadline = min(self._phase.deadline, trio.current_time() + max(grace, at_least_s))
 
     def suspend(self) -> None:
         """Freeze the job."""
@@ -328,17 +333,32 @@ class JobRun:
         if self._leaving.told is not None:
             return self._leaving.result()
         if self.context.chirp is None or not self.request.shadow_address:
-            return await self._run_on_its_terms(plan, account)
+            return await self._run_with_its_files(plan, account)
         is_contained = image_of(self.job, self.slot, self.context.settings) is not None
         host = host_of(self.job.eval_str("DockerNetworkType") or "") if is_contained else LOOPBACK
         with self.context.chirp.serving(self._chirp, self.sandbox, account, host) as config:
             if config:
                 plan = replace(plan, environment={**plan.environment, "_CONDOR_CHIRP_CONFIG": config})
-            return await self._run_on_its_terms(plan, account)
+            return await self._run_with_its_files(plan, account)
 
-    async def _run_on_its_terms(self, plan: RunPlan, account: Account) -> ActivationResult:
+    async def _run_with_its_files(self, plan: RunPlan, account: Account) -> ActivationResult:
+        """The same, with files that stay at home where the job wants that."""
+        if not wants_remote_io(self.job):
+            return await self._run_on_its_terms(plan, account)
+        contained = image_of(self.job, self.slot, self.context.settings) is not None
+        if contained or runs_in_singularity(self.job, self.slot, self.context.settings.docker):
+            return ActivationResult(Ending.FAILED, reason="A job in a container cannot have its files where they are.")
+        async with homes_for(self.request, self.job, self.context, account, self._beside) as homes:
+            result = await self._run_on_its_terms(plan, account, homes.mounts)
+            if self._leaving.told is not None:
+                self._give_phase_up(self._leaving.told, LAST_WRITES_S)
+            return result
+
+    async def _run_on_its_terms(
+        self, plan: RunPlan, account: Account, homes: tuple[HomeMount, ...] = ()
+    ) -> ActivationResult:
         settings, log, running = self.context.settings, self.context.log, self._running
-        with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log) as terms:
+        with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log, homes) as terms:
             image = image_of(self.job, self.slot, settings)
             if image is not None:
                 return await running.in_container(image, self.job, plan, account, terms, self._attendants())

@@ -16,7 +16,18 @@ from pool.classad import ClassAd, expr
 
 MOUNTS: Final = "mounts"
 PIDS: Final = "pids"
-"""The two kinds of namespaces that a machine may refuse."""
+HOMES: Final = "homes"
+"""What a machine may refuse: the two kinds of namespaces, and file systems that a process serves."""
+
+
+@dataclass(frozen=True)
+class HomeMount:
+    """A directory of the access point, for a job: where it is seen, the device by which it is served, and for whom."""
+
+    path: str
+    device: int
+    uid: int
+    gid: int
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class Isolation:
     `private`: directories of the machine in whose place the job finds directories of its sandbox. `execute`: the
     directory of all sandboxes, of which the job sees only its own; empty: it sees them. `shared_memory`: it has a
     /dev/shm of its own. `processes`: it sees and reaches its own processes only. `hidden`: files of the machine in
-    whose place it finds /dev/null.
+    whose place it finds /dev/null. `homes`: directories of the access point (want_remote_io).
     """
 
     sandbox: str = ""
@@ -35,11 +46,12 @@ class Isolation:
     shared_memory: bool = False
     processes: bool = False
     hidden: tuple[str, ...] = ()
+    homes: tuple[HomeMount, ...] = ()
 
     @property
     def wanted(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.private or self.execute or self.shared_memory or self.processes or self.hidden)
+        return bool(self.private or self.execute or self.shared_memory or self.processes or self.hidden or self.homes)
 
     def behind(self, directory: str) -> str:
         """Where a private directory really is: `/var/tmp` is `var/tmp` in the sandbox."""

@@ -23,6 +23,7 @@ from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import assigned_environment
 from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
+from pool.execute.remote_io import wants_remote_io
 from pool.jobs.late_macros import SCRATCH_MARK
 from pool.jobs.vocabulary import nodes
 
@@ -110,9 +111,12 @@ def wrapped(plan: RunPlan, wrapper: str, sandbox: str) -> RunPlan:
 def wants_transfer(job: ClassAd, slot: ClassAd) -> bool:
     """Whether the job's files move between the user's directory and the sandbox.
 
-    ShouldTransferFiles decides, where IF_NEEDED asks if both sides see one file system. A job that cannot run as its
-    owner there (root's never do) reaches none of the owner's files, and so they always move.
+    None do where the job has them where they are (want_remote_io). ShouldTransferFiles decides, where IF_NEEDED asks if
+    both sides see one file system. A job that cannot run as its owner there (root's never do) reaches none of the
+    owner's files, and so they always move.
     """
+    if wants_remote_io(job):
+        return False
     if _runs_as_a_stranger(job, slot):
         return True
     should = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()

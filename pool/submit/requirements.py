@@ -13,6 +13,7 @@ from pool.base.errors import ClassAdError
 from pool.base.url import is_url, scheme_of
 from pool.base.words import SPACE
 from pool.classad import ClassAd, expr, quote
+from pool.execute.remote_io import ABILITY, wants_remote_io
 from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
 from pool.submit.job import JobDraft, is_undefined, literal_number, split_commas
@@ -186,6 +187,10 @@ def _files(job: JobDraft, clauses: _Clauses) -> None:
     should = job.text("ShouldTransferFiles") or "IF_NEEDED"
     domain = "(TARGET.FileSystemDomain == MY.FileSystemDomain)"
     knows_domain = clauses.reads("FileSystemDomain")
+    if wants_remote_io(job.ad):
+        if not clauses.reads(ABILITY):
+            clauses.add(f"TARGET.{ABILITY}")
+        return
     if should == "NO":
         if not knows_domain:
             clauses.add(domain)

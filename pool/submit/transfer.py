@@ -11,6 +11,7 @@ import re
 
 from pool.base.units import requested_amount
 from pool.base.words import SPACE
+from pool.execute.remote_io import wants_remote_io
 from pool.jobs.vocabulary.universes import Universe
 from pool.submit.job import JobDraft, split_commas, strip_quotes
 
@@ -160,8 +161,23 @@ def _policy(job: JobDraft, has_inputs: bool, has_outputs: bool) -> str:
     return should
 
 
+def _check_remote_io(job: JobDraft, said: str | None) -> None:
+    """Files that stay where they are do not move, and not every job can have them there."""
+    if job.universe not in (Universe.VANILLA, Universe.JAVA, Universe.PARALLEL) or job.is_docker or job.is_container:
+        raise job.error("want_remote_io is for jobs of the vanilla, java and parallel universes", "want_remote_io")
+    if said is not None and said.strip(SPACE).upper() not in ("NO", "FALSE", "NEVER"):
+        raise job.error(
+            f"want_remote_io leaves the job's files where they are, but should_transfer_files = {said} moves them.",
+            "should_transfer_files",
+            "want_remote_io",
+        )
+
+
 def _should(job: JobDraft) -> tuple[str, bool]:
     said = job.param("ShouldTransferFiles", "should_transfer_files") or job.text("ShouldTransferFiles")
+    if wants_remote_io(job.ad):
+        _check_remote_io(job, said)
+        return "NO", False
     if said is not None:
         should = _SHOULD.get(said.strip(SPACE).lower())
         if should is None:

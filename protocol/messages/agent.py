@@ -232,6 +232,25 @@ class RemoteIo(Request[IoDone], tag="agent.remote_io"):
     data: bytes = b""
 
 
+class TreeIo(Request[IoDone], tag="agent.tree_io"):
+    """One operation on the files of a running job that has them where they are (see daemons.agent.remote_tree).
+
+    `tree`: which of the job's directories (pool.execute.remote_io.trees); `path` and `to` are relative to it. `handle`:
+    a file that the asker has open, under a number of its own. `serial`: of what must not be done twice, asked again
+    after a connection was lost; 0 for what may.
+    """
+
+    activation: str
+    tree: int
+    operation: str
+    path: str = ""
+    to: str = ""
+    numbers: list[int] = []
+    data: bytes = b""
+    handle: int = 0
+    serial: int = 0
+
+
 class Stored(Record):
     """Every file is in place, or what went wrong, naming file and host."""
 

@@ -255,6 +255,7 @@ AGENT: Final[Needs] = {
     "agent.write_stream": _by_ticket,
     "agent.read_stream": _by_ticket,
     "agent.remote_io": _by_ticket,
+    "agent.tree_io": _by_ticket,
     "agent.sign_urls": _by_ticket,
 }
 """On its socket: starters, and tools that spool."""

@@ -8,6 +8,7 @@ from daemons.schedd.core.core import Core
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.execute.plan import wants_transfer
+from pool.execute.remote_io import wants_remote_io
 from pool.files.checkpoint import keeps_checkpoints
 from pool.files.dataflow import may_be_skipped
 from pool.jobs.limit_directories import directories_of
@@ -137,7 +138,7 @@ class Activation:
             self._core.log.always(f"The files of job {self._job.id} cannot move: {error}")
 
     def _wants_files(self, ad: ClassAd) -> bool:
-        return wants_transfer(ad, self._claim.slot_ad) or ad.eval_bool("WantIOProxy", False)
+        return wants_transfer(ad, self._claim.slot_ad) or wants_remote_io(ad) or ad.eval_bool("WantIOProxy", False)
 
 
 def _limit(job: ClassAd, name: str, general: int) -> int:

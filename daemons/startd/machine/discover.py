@@ -11,7 +11,8 @@ from daemons.startd.machine import refusals
 from daemons.startd.machine.disk_limits import FoundLimits, look
 from daemons.startd.machine.inventory import take_stock
 from pool.config import Config
-from pool.execute.isolation import MOUNTS
+from pool.execute.isolation import HOMES, MOUNTS
+from pool.execute.remote_io import ABILITY
 from pool.slots.provision.inventory import Inventory
 
 
@@ -23,10 +24,11 @@ class Discovered:
     disk: FoundLimits
     refused: Mapping[str, str]
     private_mounts: bool
+    remote_io: bool
 
     def attributes(self) -> dict[str, Any]:
         """What the machine's ads say of it."""
-        return {**self.disk.attributes(), "HasPrivateMounts": self.private_mounts}
+        return {**self.disk.attributes(), "HasPrivateMounts": self.private_mounts, ABILITY: self.remote_io}
 
     def said(self) -> list[str]:
         """What the log says of it."""
@@ -40,4 +42,5 @@ def discover(config: Config) -> Discovered:
     # After the mounts were tried: without them no sandbox can be hidden.
     disk = look(config, execute, can_hide=MOUNTS not in refused)
     private = can_isolate() and config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused
-    return Discovered(take_stock(config), disk, refused, private)
+    remote_io = can_isolate() and config.bool("ENABLE_REMOTE_IO") and HOMES not in refused
+    return Discovered(take_stock(config), disk, refused, private, remote_io)

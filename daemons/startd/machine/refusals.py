@@ -5,6 +5,7 @@ It is tried by a thread of its own, which nobody uses afterwards: it alone is in
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,18 +13,23 @@ from functools import partial
 from daemons.host import namespaces
 from pool.base.errors import PoolError
 from pool.config import Config
-from pool.execute.isolation import MOUNTS, PIDS
+from pool.execute.isolation import HOMES, MOUNTS, PIDS
 
 
 def refused(config: Config, execute: str) -> Mapping[str, str]:
-    """Of the kinds of namespaces that jobs are to have, those that this machine refuses, and how it says so. Blocks."""
-    wanted = {MOUNTS: config.bool("PER_JOB_NAMESPACES"), PIDS: config.bool("USE_PID_NAMESPACES")}
+    """Of what jobs are to have, that which this machine refuses, and how it says so. Blocks."""
+    wanted = {
+        MOUNTS: config.bool("PER_JOB_NAMESPACES"),
+        PIDS: config.bool("USE_PID_NAMESPACES"),
+        HOMES: config.bool("ENABLE_REMOTE_IO"),
+    }
     if not namespaces.can_isolate():
         return {}
     found: dict[str, str] = {}
     attempts: dict[str, Callable[[], None]] = {
         MOUNTS: partial(namespaces.try_mounts, execute),
         PIDS: namespaces.try_pids,
+        HOMES: partial(_try_homes, execute),
     }
     for kind, attempt in attempts.items():
         if wanted[kind] and (problem := _told_by_a_thread(attempt)):
@@ -36,8 +42,17 @@ def said(refused: Mapping[str, str]) -> list[str]:
     lines = {
         MOUNTS: "Jobs have no private directories, and see each other's sandboxes: this machine refuses mounts",
         PIDS: "Jobs have no pid namespaces: this machine refuses them",
+        HOMES: "Jobs cannot have their files where they are (want_remote_io): this machine refuses it",
     }
     return [f"{lines[kind]} ({problem})" for kind, problem in refused.items()]
+
+
+def _try_homes(directory: str) -> None:
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        namespaces.try_homes(directory, device)
+    finally:
+        os.close(device)
 
 
 def _told_by_a_thread(attempt: Callable[[], None]) -> str:

@@ -58,10 +58,13 @@ async def start_bare(
 
 
 def start_process(plan: RunPlan, account: Account, spawner: JobSpawner, terms: Terms = USUAL) -> Started:
-    """Make the job's process, the quick way if that can be; OSError or IsolationError when it cannot be made."""
+    """Make the job's process, the quick way if that can be; OSError or IsolationError when it cannot be made.
+
+    Not where this process serves the job's files: the quick way stands still until the program has been executed.
+    """
     if terms.group_id:
         account = replace(account, groups=(*account.groups, terms.group_id))
-    if not terms.nice and (spawned := spawner.spawn(plan, account, terms)) is not None:
+    if not terms.nice and not terms.isolation.homes and (spawned := spawner.spawn(plan, account, terms)) is not None:
         pid, first = spawned
         return Started(pid, plan, first)
     return fork(plan, account, spawner.group.entrances(), terms)

@@ -22,6 +22,7 @@ from typing import Final, NoReturn
 
 import trio
 
+from daemons.base.linux import never_gain_privileges
 from daemons.host import namespaces
 from daemons.host.account import Account, become
 from daemons.host.first_process import FirstProcess
@@ -128,9 +129,14 @@ def _child(
     stage = Stage.GROUP
     try:
         os.setsid()
+        for home in terms.isolation.homes:  # else its files would be served for as long as this process waits for them
+            os.close(home.device)
         for entrance in entrances:
             os.write(entrance, b"0")
         stage = Stage.ACCOUNT
+        if terms.isolation.homes:
+            # Where the user decides what is mounted, a program with rights of its own would read his configuration.
+            never_gain_privileges()
         quieten_oom_and_signals(handled)
         if terms.nice:
             os.nice(terms.nice)

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from daemons.base.log import Log
@@ -22,8 +22,9 @@ from daemons.host.tokens import Taken, take
 from daemons.host.tracking import NOBODY_ELSE, Tracking
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
-from pool.execute.isolation import SEES_ALL, Isolation, isolation_of, private_directories
+from pool.execute.isolation import SEES_ALL, HomeMount, Isolation, isolation_of, private_directories
 from pool.execute.plan import RunPlan
+from pool.execute.remote_io import in_trees
 from pool.execute.scratch import wants_encryption
 
 NICE_MAX: Final = 19
@@ -50,16 +51,26 @@ USUAL: Final = Terms()
 
 @contextmanager
 def terms_for(
-    settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: RunPlan, account: Account, sandbox: str, log: Log
+    settings: StarterSettings,
+    job: ClassAd,
+    slot: ClassAd,
+    plan: RunPlan,
+    account: Account,
+    sandbox: str,
+    log: Log,
+    homes: tuple[HomeMount, ...] = (),
 ) -> Iterator[Terms]:
-    """This job's terms; what they take of the machine is the job's inside the `with`."""
+    """This job's terms; what they take of the machine is the job's inside the `with`.
+
+    `homes`: directories at home that are served for it.
+    """
     taken: list[Taken] = []
     try:
         group_id = _group_id(settings, taken)
         yield Terms(
             nice=min(NICE_MAX, plan.nice + renice(settings.nice, job)),
             cpus=_cpus(settings, job, slot, taken, log),
-            isolation=_isolation(settings, job, slot, plan, sandbox, log),
+            isolation=replace(_isolation(settings, job, slot, plan, sandbox, log), sandbox=sandbox, homes=homes),
             group_id=group_id,
             tracking=_tracking(settings, account, group_id, log),
         )
@@ -154,7 +165,7 @@ def _isolation(
         sandbox,
         execute=settings.execute if settings.job_namespaces else "",
         wanted=wanted,
-        used=[plan.directory, *(posixpath.dirname(path) for path in _files(plan))],
+        used=[path for path in (plan.directory, *map(posixpath.dirname, _files(plan))) if not in_trees(path, job)],
         shared_memory=settings.private_shared_memory and settings.job_namespaces,
         processes=settings.pid_namespaces,
         hidden=others_devices(slot) if settings.hides_gpus and settings.job_namespaces else (),

@@ -26,7 +26,7 @@ from typing import Final, NoReturn
 import trio
 from trio.lowlevel import FdStream
 
-from daemons.base.linux import descendants, status_fields
+from daemons.base.linux import descendants, never_gain_privileges, status_fields
 from daemons.base.log import Log
 from daemons.base.sync import Signal
 from daemons.host import namespaces
@@ -299,6 +299,8 @@ def _child(
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         quieten_oom_and_signals(handled)
         account, terms = scene.account, scene.terms
+        if terms.isolation.homes:
+            never_gain_privileges()
         if terms.nice:
             os.nice(terms.nice)
         if terms.cpus:

@@ -90,8 +90,8 @@ RUNS_AND_FILES: Final = _lower(
     "TransferIn TransferOut TransferErr TransferInput TransferOutput TransferOutputRemaps TransferExecutable",
     "TransferCheckpoint TransferContainer TransferPlugins OutputDestination OutputDirectory PreserveRelativePaths",
     "CheckpointDestination MaxTransferInputMB MaxTransferOutputMB ManifestDesired ManifestDir SkipIfDataflow",
-    "EraseOutputAndErrorOnRestart SpoolOnEvict TransformOnEvict WantIOProxy WantRemoteUpdates WantDelayedUpdates",
-    "NotifyUser JobNotification EmailAttributes",
+    "EraseOutputAndErrorOnRestart SpoolOnEvict TransformOnEvict WantIOProxy WantRemoteIO WantRemoteUpdates",
+    "WantDelayedUpdates NotifyUser JobNotification EmailAttributes",
 )
 """What runs, with which files, and who is written to. Who sets these has the files of the job's owner."""
 _WHEN: Final = _lower(

@@ -1,0 +1,71 @@
+"""What an access point tells of one of a user's files to a starter that shows it to the job, as bytes."""
+
+from __future__ import annotations
+
+import os
+from struct import Struct
+from typing import Final, NamedTuple
+
+_FACTS: Final = Struct("<IIqqQQqqqQ")
+_NAME: Final = Struct("<H")
+OWN: Final = -1
+"""In place of the user's own id, which another machine may give to somebody else."""
+
+
+class Facts(NamedTuple):
+    """One file's; times in nanoseconds."""
+
+    mode: int
+    links: int
+    uid: int
+    gid: int
+    size: int
+    blocks: int
+    atime: int
+    mtime: int
+    ctime: int
+    inode: int
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        return _FACTS.pack(*self)
+
+
+def facts_of(status: os.stat_result, uid: int, gid: int) -> Facts:
+    """The facts, for a user with these ids."""
+    return Facts(
+        status.st_mode,
+        status.st_nlink,
+        OWN if status.st_uid == uid else status.st_uid,
+        OWN if status.st_gid == gid else status.st_gid,
+        status.st_size,
+        status.st_blocks,
+        status.st_atime_ns,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+    )
+
+
+def read_facts(data: bytes) -> Facts:
+    """The facts that were packed; struct.error when they are anything else."""
+    return Facts._make(_FACTS.unpack(data))
+
+
+def pack_entry(name: bytes, facts: Facts) -> bytes:
+    """One entry of a directory."""
+    return _NAME.pack(len(name)) + name + facts.pack()
+
+
+def read_entries(data: bytes) -> list[tuple[bytes, Facts]]:
+    """The entries of a directory; struct.error when they are anything else."""
+    found: list[tuple[bytes, Facts]] = []
+    at = 0
+    while at < len(data):
+        (length,) = _NAME.unpack_from(data, at)
+        at += _NAME.size
+        name = data[at : at + length]
+        at += length
+        found.append((name, Facts._make(_FACTS.unpack_from(data, at))))
+        at += _FACTS.size
+    return found
