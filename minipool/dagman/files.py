@@ -1,4 +1,4 @@
-"""The files that condor_dagman writes of a graph's course: rescue and save files, metrics, the jobstate log.
+"""The files that condor_dagman writes of a graph's course: rescue and save files, metrics, pictures, the jobstate log.
 
 * A file stands in its place whole or not at all: who goes on from a half one would run again what is done.
 * A run writes one rescue file, whose number is the next after that from which it began, also when it is gone on with.
@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from pool.dag.course.course import Course, S
+from minipool.dagman.status_file import StatusFile
+from pool.dag.course.course import Course
 from pool.dag.course.happenings import Note
 from pool.dag.course.states import DagStatus, ExitCode
 from pool.dag.files.dot import dot_text
 from pool.dag.files.metrics import RunFacts, metrics_text
-from pool.dag.files.node_status import GraphNow, NodeNow, node_status_text
 from pool.dag.files.rescue import rescue_name, rescue_text, save_text
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class Files:
     """The files of one graph."""
 
     def __init__(
-        self, dags: Sequence[str], metrics: str, *, graph_metrics: bool, rescue_max: int, reset_retries: bool
-    ) -> None:
+        self, dags: Sequence[str], metrics: str, say: Callable[[str], None], *, graph_metrics: bool, rescue_max: int,
+        reset_retries: bool,
+    ) -> None:  # fmt: skip
         self.dags, self.primary, self.several = tuple(dags), dags[0], len(dags) > 1
         self.metrics, self.graph_metrics = metrics, graph_metrics
         self.rescue_max, self.reset_retries = rescue_max, reset_retries
@@ -44,9 +45,8 @@ class Files:
         self.go_on_from: int | None = None
         """The rescue file that an earlier run, which is gone on with, began from; newer ones are of its end."""
         self._rescue = ""
-        self._status_at = self._dot_at = 0.0
-        self._is_behind = False
-        """Something has changed that the node status file does not have yet."""
+        self._dot_at = 0.0
+        self.status = StatusFile(dags, say)
 
     def last_rescue(self) -> int:
         """The number of the newest rescue file; 0: there is none."""
@@ -120,26 +120,12 @@ class Files:
         with open(course.dag.jobstate_log, "a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"{int(time.time())} {line}\n")
 
-    def changed(self, course: Course, note: str = "") -> None:
-        """Nodes are elsewhere than before. `note`: what becomes of the graph, which ends."""
-        now = time.time()
-        self._is_behind = True
-        self._write_status(course, now, note)
-        if course.dag.dot is not None and course.dag.dot.update and course.begun and now - self._dot_at >= DOT_S:
+    def changed(self, course: Course) -> None:
+        """Nodes are elsewhere than before."""
+        self.status.changed()
+        drawn = course.dag.dot is not None and course.dag.dot.update and course.begun
+        if drawn and time.time() - self._dot_at >= DOT_S:
             self.draw(course)
-
-    def time_passes(self, course: Course) -> None:
-        """Write what had to wait for its time; with ALWAYS-UPDATE also what is as before."""
-        if self._is_behind or (course.dag.status_file is not None and course.dag.status_file.always):
-            self._write_status(course, time.time(), "")
-
-    def _write_status(self, course: Course, now: float, note: str) -> None:
-        asked = course.dag.status_file
-        if asked is None or not (note or now - self._status_at >= asked.min_interval_s):
-            return
-        self._status_at, self._is_behind = now, False
-        graph, nodes = graph_now(course, self.dags, note), nodes_now(course)
-        self._write(asked.path, node_status_text(graph, nodes, int(now), asked.min_interval_s))
 
     def draw(self, course: Course) -> str:
         """Write the DOT file; its name."""
@@ -170,37 +156,13 @@ class Files:
     def finish(self, course: Course, code: int, own: OwnJob) -> None:
         """The last of all files."""
         self.internal(course, f"DAGMAN_FINISHED {code}")
-        if course.dag.status_file is not None:
-            self.changed(course, END_NOTES.get(course.status, "failed") if code else "success")
+        self.status.finish(course, END_NOTES.get(course.status, "failed") if code else "success")
         # The last changes of all come too soon behind others to have been drawn.
         if course.dag.dot is not None and course.dag.dot.update:
             self.draw(course)
         dag_id = "" if own.id is None else str(own.id.cluster)
         run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
         self._write(self.metrics, metrics_text(course, run, of_graph=self.graph_metrics))
-
-
-def graph_now(course: Course, dags: tuple[str, ...], note: str) -> GraphNow:
-    """The graph as its status file shows it."""
-    one = course.counts()
-    coming = course.final is not None and not course.over and bool(note)
-    return GraphNow(
-        dags, one.total, one.done, one.pre, one.queued, one.post, one.ready, one.unready, one.futile,
-        one.failed, one.held, one.idle, note, coming,
-    )  # fmt: skip
-
-
-def nodes_now(course: Course) -> Iterator[NodeNow]:
-    """Its nodes as that file shows them."""
-    for node, this in enumerate(course.dag.nodes):
-        state, one = course.states[node], course.attempts.get(node)
-        if this.kind == "SERVICE":
-            continue
-        note = one.error if one is not None and state == S.ERROR else ""
-        if one is not None and state == S.SUBMITTED:
-            note = "idle" if len(one.idle) >= one.left else "not_idle"
-        queued, held = (0, 0) if one is None else (one.left, len(one.held))
-        yield NodeNow(this.name, state, note, course.retries.get(node, 0), queued, held)
 
 
 def save_path(primary: str, name: str) -> str:

@@ -105,7 +105,7 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     dag_id = -1 if id is None else id.cluster
     names = {"CLUSTER": str(dag_id), "OWNER": session.user(), "NODE_NAME": own.ad.eval_str("DAGNodeName") or "undef"}
     where = paths(options, config, names)
-    files = _files(options, config, where.metrics)
+    files = _files(options, config, where.metrics, out)
     lock = Lock(where.lock)
     if (ended := _ended(files, own, lock, out)) is not None:
         return ended
@@ -150,10 +150,11 @@ def _ended(files: Files, own: OwnJob, lock: Lock, out: DagmanOut) -> int | None:
     return code
 
 
-def _files(options: Options, config: Config, metrics: str) -> Files:
+def _files(options: Options, config: Config, metrics: str, out: DagmanOut) -> Files:
     return Files(
         options.dags,
         metrics,
+        out.say,
         graph_metrics=config.bool("DAGMAN_REPORT_GRAPH_METRICS"),
         rescue_max=config.int("DAGMAN_MAX_RESCUE_NUM"),
         reset_retries=config.bool("DAGMAN_RESET_RETRIES_UPON_RESCUE"),

@@ -42,7 +42,7 @@ from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import JobsChanged
 
 LOOK_S: Final = 1.0
-"""How often the halt file is looked for, and whether it is time for a file to be written."""
+"""How often the halt file is looked for."""
 TABLE_S: Final = 1.0
 """The log has the table of nodes when it changes, but not more often."""
 
@@ -131,6 +131,7 @@ class Manager:
             self._nursery.start_soon(self._each_second)
             self._nursery.start_soon(self._report_pending)
             self._nursery.start_soon(self.own.keep, self)
+            self._nursery.start_soon(self.files.status.keep, self.course)
             while self._code is None:
                 await self._turn()
             await self._leave(self._code)
@@ -326,7 +327,6 @@ class Manager:
 
     async def _each_second(self) -> None:
         while True:
-            self.files.time_passes(self.course)
             # A file tells nobody that it is there.
             there = await trio.Path(self.paths.halt).exists()
             if there != self.course.halted:

@@ -60,11 +60,16 @@ class GraphNow(NamedTuple):
 
 def node_status_text(graph: GraphNow, nodes: Iterable[NodeNow], at: int, interval_s: int) -> str:
     """The whole file."""
-    parts = [_graph(graph, at)]
-    parts += (_node(node, given_up=graph.given_up) for node in nodes)
+    return "".join(node_status_pieces(graph, nodes, at, interval_s))
+
+
+def node_status_pieces(graph: GraphNow, nodes: Iterable[NodeNow], at: int, interval_s: int) -> Iterator[str]:
+    """The whole file, an ad at a time."""
+    yield _graph(graph, at)
+    for node in nodes:
+        yield _node(node, given_up=graph.given_up)
     after = 0 if graph.over or graph.note == "removed" else at + interval_s
-    parts.append(f'[\n  Type = "StatusEnd";\n  EndTime = {_moment(at)}\n  NextUpdate = {_moment(after)}\n]\n')
-    return "".join(parts)
+    yield f'[\n  Type = "StatusEnd";\n  EndTime = {_moment(at)}\n  NextUpdate = {_moment(after)}\n]\n'
 
 
 def _graph(graph: GraphNow, at: int) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from minipool.dagman.configured import SHOWN, bounds, configuration, settings_text
-from minipool.dagman.files import Files
 from minipool.dagman.main import _refused
 from minipool.dagman.own_job import OwnJob
 from pool.classad import ClassAd
@@ -90,28 +89,3 @@ def test_the_metrics_have_the_graphs_figures_if_asked_for() -> None:
         "}",
     ]
     assert "graph_" not in metrics_text(course, facts)
-
-
-def test_the_node_status_file_is_written_when_its_time_has_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    now = [1000.0]
-    monkeypatch.setattr("minipool.dagman.files.time.time", lambda: now[0])
-    status = tmp_path / "status"
-    for always in (False, True):
-        status.unlink(missing_ok=True)
-        course = Course(a_dag(f"JOB A a\nNODE_STATUS_FILE status 30{' ALWAYS-UPDATE' * always}\n"))
-        files = Files(["x.dag", "y.dag"], "m", graph_metrics=False, rescue_max=1, reset_retries=True)
-        files.changed(course)
-        assert '"x.dag",\n    "y.dag"' in status.read_text()
-        now[0] += 10
-        files.changed(course)  # too soon: it is behind now
-        files.time_passes(course)
-        assert "Timestamp = " + str(int(now[0] - 10)) in status.read_text()
-        now[0] += 25
-        files.time_passes(course)
-        assert f"Timestamp = {int(now[0])}" in status.read_text()
-        now[0] += 35
-        files.time_passes(course)  # nothing has changed since
-        assert (f"Timestamp = {int(now[0])}" in status.read_text()) == always
