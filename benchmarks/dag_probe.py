@@ -68,10 +68,9 @@ def beside(count: int) -> str:
     return "CONFIG all.config\n" + "".join(f"JOB n{n} node.sub\n" for n in range(count))
 
 
-def stays(count: int) -> str:
-    """The tree, and then a node that stays."""
-    leaves = " ".join(f"n{n}" for n in range(count // 2, count))
-    return f"{tree(count)}JOB last last.sub\nPARENT {leaves} CHILD last\n"
+def stays(graph: str, leaves: range) -> str:
+    """The graph, and then a node that stays."""
+    return f"{graph}JOB last last.sub\nPARENT {' '.join(f'n{n}' for n in leaves)} CHILD last\n"
 
 
 # ---- processes
@@ -228,8 +227,17 @@ def measure_quick(count: int) -> dict[str, object]:
 
 def measure_recovery(count: int) -> dict[str, object]:
     """Going on after the process was killed: its CPU until it has found out where the graph is."""
-    this = Run(stays(count), {"node.sub": TRUE, "last.sub": SLEEP})
-    this.until(lambda: this.said["ULOG_EXECUTE"] > 0, "the last node")
+    return _recovered(stays(tree(count), range(count // 2, count)), 1)
+
+
+def measure_recovery_of_jobs(count: int) -> dict[str, object]:
+    """The same, of nodes that had jobs."""
+    return _recovered(stays(strands(count), range(count - STRANDS, count)), count + 1)
+
+
+def _recovered(dag: str, jobs: int) -> dict[str, object]:
+    this = Run(dag, {"node.sub": TRUE, "last.sub": SLEEP})
+    this.until(lambda: this.said["ULOG_EXECUTE"] >= jobs, "the last node")
     killed = this.pid
     os.kill(killed, signal.SIGKILL)
     this.until(lambda: this.pid != killed, "another condor_dagman")
@@ -267,6 +275,7 @@ MEASURES = {
     "status": measure_status,
     "quick": measure_quick,
     "recovery": measure_recovery,
+    "recovery_of_jobs": measure_recovery_of_jobs,
     "queued": measure_queued,
 }
 

@@ -104,6 +104,12 @@ PROBES: Final = (
         (Shown("recovery of a node, CPU", "cpu", "us", 1e6 / NOOP), Shown("recovery, peak memory", "peak", "MB")),
     ),
     Probe(
+        "recovery_of_jobs",
+        QUICK,
+        f"the same, of {QUICK} nodes with jobs",
+        (Shown("recovery of a node with a job, CPU", "cpu", "us", 1e6 / QUICK),),
+    ),
+    Probe(
         "quick",
         QUICK,
         f"{QUICK} x /bin/true in 50 chains on {SLOTS} slots",
