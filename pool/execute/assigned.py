@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final
 
 from pool.base.errors import ConfigError
@@ -63,8 +64,13 @@ class _Substitution:
         return self._pattern.sub(self._replacement, one, count=1)
 
 
-def variables(text: str, knob: str) -> Iterator[tuple[str, _Substitution]]:
+@cache
+def variables(text: str, knob: str) -> tuple[tuple[str, _Substitution], ...]:
     """The variables that ENVIRONMENT_FOR_Assigned<name> names, and what each does to an id."""
+    return tuple(_variables(text, knob))
+
+
+def _variables(text: str, knob: str) -> Iterator[tuple[str, _Substitution]]:
     rest = text.strip().strip('"')
     while rest := rest.lstrip(", \t"):
         found = re.match(r"([A-Za-z_]\w*)", rest)

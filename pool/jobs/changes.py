@@ -34,6 +34,8 @@ class Changes:
     events: tuple[LogEvent, ...] = ()
     earlier: tuple[TimedEvent, ...] = ()
     """Events that come before the others, with times of their own."""
+    is_note: bool = False
+    """No promise hangs on these attributes: they are kept with what is made durable next."""
 
 
 class Fate(Enum):

@@ -161,11 +161,11 @@ def executing(job: ClassAd, slot: ClassAd, startd_address: str, started: ClassAd
 
 
 def used(job: ClassAd, update: ClassAd) -> Changes:
-    """What the running job uses now. The log hears of its size when that is new."""
+    """What the running job uses now. The log hears of a new size; all else is told again, also after a crash."""
     attributes: Attributes = dict(update.items())
     earlier = progress.reported(job, attributes)
     changes = _used(job, update, attributes)
-    return replace(changes, earlier=tuple(earlier)) if earlier else changes
+    return replace(changes, earlier=tuple(earlier), is_note=False) if earlier else changes
 
 
 def _used(job: ClassAd, update: ClassAd, attributes: Attributes) -> Changes:
@@ -173,7 +173,7 @@ def _used(job: ClassAd, update: ClassAd, attributes: Attributes) -> Changes:
         return _checkpointed(job, attributes)
     size, known = update.eval_int("ImageSize"), job.eval_int("ImageSize") or 0
     if size is None or (size <= known and "ResidentSetSize_RAW" in job):
-        return Changes(attributes)
+        return Changes(attributes, is_note=True)
     after = job.copy()
     after.update(attributes)
     attributes.setdefault("ResidentSetSize_RAW", after.eval_int("ResidentSetSize", 0))

@@ -130,7 +130,10 @@ class Core:
         now = self.now()
         if changes.attributes or changes.drop:
             self.records.transfers(job, changes.attributes)
-            self.queue.change(job, changes.attributes, changes.drop)
+            if changes.is_note:
+                self.queue.note(job, changes.attributes)
+            else:
+                self.queue.change(job, changes.attributes, changes.drop)
         if changes.move is not None:
             before = job.status
             self.queue.move(job, changes.move, now)

@@ -2,11 +2,12 @@
 
 `durable` returns when everything that was changed before the call is on disk. What nobody waits for rides along with
 what somebody does, and is committed LAZY_S after the queue's first change at the latest: the queue itself says when
-that is. Its notes (which events are in their logs, which slots were given back) make no commit of their own while there
-are others, and one NOTES_S later where there are none. Commits are made in a thread, small ones on a fast disk in
-place. When a commit fails the schedd ends: what is in memory is then ahead of the disk, and only a restart can mend
-that. A schedd that is to end waits LAST_COMMIT_S for the commit that is under way; one that hangs is left behind then,
-with an error: nobody was told that it is durable, and the next start finds it whole or not at all.
+that is. Its notes (which events are in their logs, which slots were given back, what running jobs use) make no commit
+of their own while there are others, and one NOTES_S later where there are none. Commits are made in a thread, small
+ones on a fast disk in place. When a commit fails the schedd ends: what is in memory is then ahead of the disk, and
+only a restart can mend that. A schedd that is to end waits LAST_COMMIT_S for the commit that is under way; one that
+hangs is left behind then, with an error: nobody was told that it is durable, and the next start finds it whole or not
+at all.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pool.jobs.queue.store import WriteBatch, checkpoint, commit, file_of, open_
 
 LAZY_S: Final = 0.02
 NOTES_S: Final = 2.0
-"""What a crash within it leaves behind is looked for in logs and asked of startds at the next start."""
+"""What a crash within it leaves behind is looked for in logs, asked of startds at the next start, or told again."""
 IN_PLACE_MAX_S: Final = 0.002
 """Where a commit usually takes less, it runs on the loop: a thread and the way back cost as much again, and the loop is
 held for a tenth of what it may be."""

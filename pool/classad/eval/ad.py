@@ -7,7 +7,7 @@ when it is set. An ad may have a parent, as a job's ad has its cluster's: what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeVar
 
 from pool.classad.eval.above import ABOVE
@@ -42,8 +42,7 @@ class ClassAd(MutableMapping[str, Member]):
         self.attrs = Attrs(None if parent is None else parent.attrs) if attrs is None else attrs
         self._chained = parent
         if mapping is not None:
-            for name, value in mapping.items() if isinstance(mapping, Mapping) else mapping:
-                self[name] = value
+            self.update(mapping)
 
     # The mapping.
 
@@ -66,6 +65,9 @@ class ClassAd(MutableMapping[str, Member]):
     def update(self, other: Any = (), /, **more: object) -> None:
         """Set all attributes of a mapping, or of pairs of names and values."""
         attrs = self.attrs
+        if type(other) is ClassAd and other.attrs.is_usual and not more:
+            attrs.update(other.attrs)  # what it has, an ad can hold, and what is spelt as usual needs no mention
+            return
         for pairs in (other.items() if hasattr(other, "items") else other, more.items()):
             for name, value in pairs:
                 key, kind = USUAL.get(name), type(value)
@@ -98,6 +100,10 @@ class ClassAd(MutableMapping[str, Member]):
     def __iter__(self) -> Iterator[str]:
         attrs = self.attrs
         return iter([attrs.name_any(key) for key in attrs.keys_all()])
+
+    def items(self) -> ItemsView[str, Member]:
+        """Names and stored values, the parent's included."""
+        return _Items(self)
 
     def __len__(self) -> int:
         return len(self.attrs) if self.attrs.parent is None else len(self.attrs.keys_all())
@@ -283,6 +289,20 @@ class ClassAd(MutableMapping[str, Member]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.own(), self._chained)
+
+
+class _Items(ItemsView[str, Member]):
+    """Of an ad, which need not look each name up."""
+
+    __slots__ = ()
+
+    _mapping: ClassAd
+
+    def __iter__(self) -> Iterator[tuple[str, Member]]:
+        attrs = self._mapping.attrs
+        if attrs.parent is None:
+            return iter(list(zip(attrs.spelt(), attrs.values(), strict=True)))
+        return iter([(attrs.name_any(key), attrs.lookup(key)) for key in attrs.keys_all()])
 
 
 def _rebuild(pairs: list[tuple[str, Member]], parent: ClassAd | None) -> ClassAd:

@@ -77,6 +77,11 @@ class Attrs(dict[str, Any]):
         parent = self.parent
         return MISSING if parent is None else parent[key]
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether all that is known of the ad is here, each name spelt as usual."""
+        return self.parent is None and self.names is None and self.plain
+
     def lookup(self, key: str) -> Any:
         """The stored value, MISSING when there is none here or behind."""
         table: Attrs | None = self
@@ -121,7 +126,7 @@ class Attrs(dict[str, Any]):
         """How the keys that are here are written."""
         usual, names = _SPELLINGS, self.names
         if names is None:
-            return [usual.get(key, key) for key in self]
+            return list(map(usual.get, self, self))
         return [names[key] if key in names else usual.get(key, key) for key in self]
 
     def keys_all(self) -> list[str]:

@@ -207,9 +207,16 @@ class JobQueue:
         """Set attributes of the job, and take some away; the schedd's own stay as they are, whoever reports others."""
         self._change(job, without_own(attributes), [name for name in drop if name.lower() not in SCHEDDS])
 
+    def note(self, job: Job, attributes: Mapping[str, object]) -> None:
+        """Set attributes on which no promise hangs, as what the job uses: they make no commit of their own."""
+        self._put(self._notes, job, without_own(attributes))
+
     def _change(self, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
+        self._put(self._changes, job, attributes, drop)
+
+    def _put(self, into: _Changes, job: Job, attributes: Mapping[str, object], drop: Iterable[str] = ()) -> None:
         ad = self._writable(job)
-        names = self._changes.jobs.setdefault(job, set())
+        names = into.jobs.setdefault(job, set())
         ad.update(attributes)
         grown = _text_bytes(attributes)
         if grown:

@@ -259,6 +259,19 @@ def test_the_log_hears_of_the_jobs_size_when_it_grows() -> None:
     assert list(life.events[1].lines())[1] == "\t3  -  MemoryUsage of job (MB)"
 
 
+def test_what_a_job_uses_makes_no_commit_unless_its_log_hears_of_it() -> None:
+    life = a_running_life()
+    for report, is_note in (
+        ({"ImageSize": 5000, "ResidentSetSize": 3000}, False),
+        ({"ImageSize": 5000, "RemoteUserCpu": 1.0}, True),
+        ({"RemoteUserCpu": 2.0}, True),
+        ({"CheckpointNumber": 1}, False),
+    ):
+        changes = run.used(life.ad, ClassAd(report))
+        assert changes.is_note is is_note
+        life.do(changes)
+
+
 def test_a_release_remembers_the_hold() -> None:
     life = Life()
     life.do(holds.hold(life.ad, "why", 3, 4))

@@ -389,6 +389,7 @@ CHANGES: dict[str, Callable[[JobQueue], object]] = {
 NOTES: dict[str, Callable[[JobQueue], object]] = {
     "written": lambda queue: queue.written([1]),
     "drop_claim": lambda queue: queue.drop_claim("c"),
+    "note": lambda queue: queue.note(job(queue, "1.0"), {"B": 2}),
 }
 
 
