@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -47,6 +48,8 @@ B = TypeVar("B", bound="Birthright")
 
 LOCK_WAIT_SHARE: Final = 2 / 3
 """How much of its time to answer an agent may spend waiting for locked logs."""
+A_TOOL: Final = "condor_chirp"
+"""A tool that jobs use: it is where the tools are."""
 _SANDBOX_MODES: Final = {"user": 0o700, "group": 0o750, "world": 0o755}
 """What JOB_EXECDIR_PERMISSIONS may say."""
 
@@ -106,6 +109,7 @@ class StarterSettings(Birthright):
     slot: str = ""
     rehearses: bool = False
     execute: str
+    bin: str = ""  # where the tools are
     group: str = ""
     tree_version: int = 0
     tree_mounts: list[str] = []  # CONTROLLER=PATH
@@ -280,6 +284,7 @@ def starter_payload(
         **_common(config, "STARTER", config.path("STARTER_LOG")),
         **_plain(config),
         execute=config.path("EXECUTE"),
+        bin=_tools_directory(config),
         tree_version=trees.version,
         tree_mounts=[f"{controller}={mount}" for controller, mount in trees.mounts],
         low_memory_expr=config.str("CGROUP_LOW_MEMORY_LIMIT") or config.str("CGROUP_LOW_MEMORY_LIMIT_EXPR"),
@@ -395,6 +400,14 @@ def agent_payload(config: Config, *, account: str, uid: int, gid: int, groups: l
         queued_bytes_min=config.int("BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER"),
         transfer_report_s=config.seconds("TRANSFER_IO_REPORT_INTERVAL"),
     ).pack()
+
+
+def _tools_directory(config: Config) -> str:
+    """BIN, or where this Python's programs are: a pool that was installed by pip needs no BIN."""
+    ours = os.path.dirname(sys.executable)
+    configured = config.path("BIN")
+    is_ours = os.path.exists(os.path.join(ours, A_TOOL)) and not os.path.exists(os.path.join(configured, A_TOOL))
+    return ours if is_ours else configured
 
 
 def _common(config: Config, subsystem: str, log_path: str) -> dict[str, Any]:

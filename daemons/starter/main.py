@@ -28,6 +28,7 @@ from daemons.host.cgroup import ControlGroup
 from daemons.host.child_settings import StarterSettings
 from daemons.host.processes import Processes
 from daemons.process.zygote import Birth
+from daemons.starter.chirp.job import chirp_rules
 from daemons.starter.chirp.server import ChirpServer
 from daemons.starter.job import JobRun
 from daemons.starter.launch.context import Context
@@ -92,7 +93,12 @@ class Starter:
         self._nursery: trio.Nursery | None = None
         self._lines: tuple[SharedConnection, SharedConnection] | None = None
         self._chirp: ChirpServer | None = None
-        self._live = Live(self._present, ssh_to_job=settings.ssh_to_job, peek_job=settings.peek_job)
+        self._live = Live(
+            self._present,
+            ssh_to_job=settings.ssh_to_job,
+            peek_job=settings.peek_job,
+            takes_commands=chirp_rules(settings).enabled,
+        )
 
     async def serve(self, birth: Birth) -> None:
         """The life of the process."""

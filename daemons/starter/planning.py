@@ -64,6 +64,7 @@ class Planner:
         settings = self._settings
         return ExecuteSurroundings(
             sandbox=self._sandbox,
+            bin=settings.bin,
             slot=settings.slot.partition("@")[0],
             starter_pid=os.getpid(),
             home=account.home if settings.sets_home else None,

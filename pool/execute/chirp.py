@@ -13,12 +13,15 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from pool.classad import ClassAd
+from pool.jobs.vocabulary.nodes import is_gang
 
 LINE_MAX: Final = 5120
 VERSION: Final = 2
 DELAYED_TEXT_MAX: Final = 993
 INFO_TEXT_MAX: Final = 128
 """Characters of a message for the log."""
+COMMAND_BYTES_MAX: Final = 128 * 1024
+"""Of a command for another node: Linux takes no longer word."""
 
 
 class ChirpError(IntEnum):
@@ -75,11 +78,12 @@ def error_of(number: int) -> ChirpError:
 
 
 class Right(Enum):
-    """What a job may do: with files of its owner, with its ad at once, with its ad later."""
+    """What a job may do: with files of its owner, with its ad at once, with its ad later, on its other nodes."""
 
     FILES = "files"
     UPDATES = "updates"
     DELAYED = "delayed"
+    NODES = "nodes"
 
 
 GRAMMAR: Final[Mapping[str, tuple[Right, str]]] = {
@@ -131,6 +135,7 @@ GRAMMAR: Final[Mapping[str, tuple[Right, str]]] = {
     "version": (Right.UPDATES, ""),
     "get_job_attr_delayed": (Right.DELAYED, "s"),
     "set_job_attr_delayed": (Right.DELAYED, "ss"),
+    "run_on_node": (Right.NODES, "dd"),
 }
 
 
@@ -192,8 +197,22 @@ def rights_of(job: ClassAd, *, files: bool, updates: bool, delayed: bool) -> fro
     wants_files = bool(job.eval_bool("WantIOProxy", False)) and files
     wants_updates = bool(job.eval_bool("WantRemoteUpdates", wants_files)) and updates
     wants_delayed = bool(job.eval_bool("WantDelayedUpdates", True)) and delayed
-    pairs = ((Right.FILES, wants_files), (Right.UPDATES, wants_updates), (Right.DELAYED, wants_delayed))
+    pairs = (
+        (Right.FILES, wants_files),
+        (Right.UPDATES, wants_updates),
+        (Right.DELAYED, wants_delayed),
+        (Right.NODES, is_gang(job)),
+    )
     return frozenset(right for right, wanted in pairs if wanted)
+
+
+class Printed(IntEnum):
+    """What comes of a command on another node, once its call is answered with 0: pieces, each as `KIND LENGTH`, a new
+    line and the bytes; last its wait status, as `0 STATUS`."""
+
+    OVER = 0
+    OUTPUT = 1
+    ERROR = 2
 
 
 def may_be_delayed(name: str, patterns: tuple[str, ...]) -> bool:

@@ -59,6 +59,8 @@ class ExecuteSurroundings:
     home: str | None = None
     user: str | None = None
     thread_variables: Sequence[str] = THREAD_VARIABLES
+    bin: str = ""
+    """Where the pool's tools are."""
     starter_environment: Mapping[str, str] = field(default_factory=dict)
     """What the pool's administrator gives to every job (STARTER_JOB_ENVIRONMENT)."""
     assigned_knobs: Mapping[str, str] = field(default_factory=lambda: ASSIGNED_KNOBS)
@@ -233,6 +235,7 @@ def _facts(slot: ClassAd, around: ExecuteSurroundings, directory: str) -> dict[s
     sandbox = around.sandbox
     facts = {
         "BATCH_SYSTEM": "HTCondor",
+        "_CONDOR_BIN": around.bin,
         "_CONDOR_JOB_IWD": directory,
         "_CONDOR_JOB_PIDS": "",
         "_CONDOR_SCRATCH_DIR": sandbox,

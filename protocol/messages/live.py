@@ -72,6 +72,7 @@ class OpenShell(StreamRequest[ShellOutput], tag="live.open_shell"):
     """
 
     job_id: JobId
+    node: int = 0
     activation: str = ""
     shell: str
     command: str = ""
@@ -81,10 +82,24 @@ class OpenShell(StreamRequest[ShellOutput], tag="live.open_shell"):
     columns: int = 0
 
 
+class RunOnNode(StreamRequest[ShellOutput], tag="live.run_on_node"):
+    """Run a command as one more process of another node of the same parallel job: a starter asks its job's schedd.
+
+    `activation` is the asking node's on the first half of the way, and on the second that of the node that is meant.
+    Nothing can be typed. The command ends when nobody receives its output any more.
+    """
+
+    job_id: JobId
+    activation: str
+    node: int
+    command: str
+
+
 class ShellInput(Request[Done], tag="live.shell_input"):
     """What is typed; answered when the shell has room for more. `over`: nothing more will be."""
 
     job_id: JobId
+    node: int = 0
     activation: str = ""
     shell: str
     data: bytes = b""
@@ -95,6 +110,7 @@ class ResizeShell(Request[Done], tag="live.resize_shell"):
     """The terminal has another size."""
 
     job_id: JobId
+    node: int = 0
     activation: str = ""
     shell: str
     rows: int

@@ -175,6 +175,7 @@ SCHEDD: Final[Needs] = {
     "schedd.read_job_attribute": _by_ticket,
     "schedd.set_job_attributes": _by_ticket,
     "schedd.write_to_log": _by_ticket,
+    "live.run_on_node": _by_ticket,
 }
 """On its port."""
 
@@ -241,6 +242,7 @@ STARTER_TO_SCHEDD: Final[Needs] = {
     "live.open_shell": Need(duties=frozenset({SUBMIT})),
     "live.shell_input": Need(duties=frozenset({SUBMIT})),
     "live.resize_shell": Need(duties=frozenset({SUBMIT})),
+    "live.run_on_node": Need(duties=frozenset({SUBMIT})),
 }
 """On the connection that it has opened to its claim's schedd."""
 

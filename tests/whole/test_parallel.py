@@ -26,6 +26,16 @@ queue
 """
 ALL = '+ParallelShutdownPolicy = "WAIT_FOR_ALL"'
 STAY = "exec sleep 600"
+CONTACT = """
+test $_CONDOR_PROCNO = 0 || exec sleep 600
+ssh=$_CONDOR_BIN/condor_ssh
+$ssh 2 'echo $_CONDOR_PROCNO' to out '; echo to error >&2; exit 7'
+echo status $?
+$ssh 1 'kill -9 $$'
+echo status $?
+$ssh 3 true
+echo status $?
+"""
 COUNT = "echo $_CONDOR_PROCNO of $_CONDOR_NPROCS"
 
 
@@ -122,6 +132,29 @@ def test_the_death_of_a_nodes_starter_restarts_all(pool: RealPool) -> None:
     job = until_all_run(pool, place, cluster, starts=2)
     assert job.eval_int("JobRunCount") == 2
     assert claimed(pool) == 3
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
+    until_free(pool)
+
+
+def test_a_node_runs_commands_on_another(pool: RealPool) -> None:
+    place = pool.place("contact")
+    (place / "contact.sh").write_text(CONTACT)
+    more = "error = e.$(Node)\ntransfer_input_files = contact.sh"
+    pool.until_done(submit(pool, place, 3, "exec sh contact.sh", more))
+    assert (place / "o.0").read_text().splitlines() == ["2 to out", "status 7", "status 137", "status 1"]
+    assert (place / "e.0").read_text().splitlines() == ["to error", "this job has no node 3"]
+    until_free(pool)
+
+
+def test_a_shell_in_a_node(pool: RealPool) -> None:
+    place = pool.place("visit")
+    cluster = submit(pool, place, 3, STAY)
+    until_all_run(pool, place, cluster)
+    asked = [pool.tool("condor_ssh_to_job", f"{cluster}.0.{node}", "echo $_CONDOR_PROCNO") for node in (0, 2)]
+    assert asked == ["0\n", "2\n"]
+    with pytest.raises(AssertionError, match=f"Job {cluster}.0 has no node 3: it has 3"):
+        pool.tool("condor_ssh_to_job", f"{cluster}.0.3", "true")
     pool.tool("condor_rm", str(cluster))
     pool.until_gone(cluster)
     until_free(pool)

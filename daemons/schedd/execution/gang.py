@@ -77,7 +77,7 @@ class Gang:
         self.core, self.claims, self.agents, self.job = core, claims, agents, job
         ad = core.queue.ad(job)
         self._size, self._policy = size_of(ad), decide.policy_of(ad)
-        self._nodes: dict[int, NodeShadow] = {}
+        self.nodes: dict[int, NodeShadow] = {}
         self._ended: dict[int, Outcome] = {}
         self._started: dict[int, tuple[Changes, TimedEvent]] = {}
         """Nodes whose start the log has not been told yet."""
@@ -86,12 +86,12 @@ class Gang:
 
     def shadows(self) -> list[Shadow]:
         """The executions of its nodes."""
-        return list(self._nodes.values())
+        return list(self.nodes.values())
 
     def add(self, claim: Claim, activation: str, expanded: dict[str, object]) -> NodeShadow:
         """The node that the claim runs."""
         shadow = NodeShadow(self, claim, activation, expanded)
-        self._nodes[shadow.node] = shadow
+        self.nodes[shadow.node] = shadow
         self.core.executions.shadows[activation] = shadow
         if shadow.node == 0 or self.job not in self.core.executions.shadow_of:
             self.core.executions.shadow_of[self.job] = shadow
@@ -100,9 +100,9 @@ class Gang:
     def go(self) -> None:
         """Set all nodes going; of one that an earlier life of the schedd has begun, and lost, nothing is known."""
         for node in range(self._size):
-            if node not in self._nodes:
+            if node not in self.nodes:
                 self._ended[node] = Lost(f"Node {node} of the parallel job was lost while the schedd was away")
-        for shadow in list(self._nodes.values()):
+        for shadow in list(self.nodes.values()):
             shadow.go()
         self._consider()
 
@@ -110,13 +110,13 @@ class Gang:
 
     def stop(self, reason: str, code: int, subcode: int, *, fast: bool = False, transfer: bool = False) -> None:
         """All nodes shall leave."""
-        for shadow in list(self._nodes.values()):
+        for shadow in list(self.nodes.values()):
             if not shadow.execution.is_over:
                 shadow.stop(reason, code, subcode, fast=fast, transfer=transfer)
 
     def check_policy(self) -> None:
         """Ask the job's periodic policy."""
-        for shadow in list(self._nodes.values()):
+        for shadow in list(self.nodes.values()):
             if not shadow.execution.is_over:
                 shadow.check_policy()
                 return
@@ -152,14 +152,14 @@ class Gang:
             self._is_concluding = True
             self.core.tasks.start(self._conclude, verdict.node, failed=partial(self.core.give_up, self.job))
             return
-        for shadow in list(self._nodes.values()):
+        for shadow in list(self.nodes.values()):
             # One that leaves already, because the job was put on hold or removed, has the time that it was given.
             if not shadow.execution.is_over and not isinstance(shadow.execution.state, Leaving):
                 shadow.stop(verdict.reason, VacateCode.SCHEDD_VACATE, 0, fast=verdict.is_done)
 
     async def _conclude(self, node: int) -> None:
         """Make what came of the job durable, and let its slots go on."""
-        core, job, shadows = self.core, self.job, [self._nodes[one] for one in sorted(self._nodes)]
+        core, job, shadows = self.core, self.job, [self.nodes[one] for one in sorted(self.nodes)]
         starts = self._told_of_starts()
         for at, event in starts:
             core.write(job, event, at)
@@ -168,7 +168,7 @@ class Gang:
             if isinstance(outcome, ByReport) and decide.has_exited(outcome):
                 core.write(job, decide.node_terminated(one.node, outcome.end.ad), outcome.end.at or None)
         core.executions.gangs.pop(job, None)
-        counts = self._nodes.get(node, shadows[0])
+        counts = self.nodes.get(node, shadows[0])
         end_job(core, job, replace(counts.execution, state=Over(self._ended[node])))
         following = [(one, leave_slot(one, one.execution)) for one in shadows]
         last_event = core.queue.next_event - 1

@@ -1,4 +1,7 @@
-"""Tools that reach into running jobs: the owner's requests go to the job's starter, its answers come back."""
+"""Those who reach into running jobs: the owner with tools, and the nodes of a parallel job into each other.
+
+Their requests go to the job's starter, its answers come back.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,23 @@ from typing import TypeVar
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.selection import may_manage
 from daemons.schedd.execution.shadow import Shadow
+from daemons.schedd.execution.starters import shadow_of
 from pool.base.errors import PeerError, UserError
 from pool.base.ids import JobId
 from pool.classad import ClassAd
+from pool.jobs.vocabulary.nodes import size_of
 from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import AT_ACCESS_POINT, Universe
-from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
+from protocol.messages.live import (
+    NotRunning,
+    OpenShell,
+    ResizeShell,
+    RunOnNode,
+    ShellInput,
+    ShellOutput,
+    TailFiles,
+    Tails,
+)
 from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.wire.message import Done, Request, replace
@@ -36,6 +50,7 @@ class Live:
             answer(OpenShell, self.open_shell),
             answer(ShellInput, self.shell_input),
             answer(ResizeShell, self.resize_shell),
+            answer(RunOnNode, self.run_on_node),
         ]
 
     async def tail(self, peer: Peer, request: TailFiles) -> Tails:
@@ -48,27 +63,35 @@ class Live:
 
     async def open_shell(self, peer: Peer, request: OpenShell, send: SendItem[ShellOutput]) -> None:
         """A shell in the job's surroundings; it ends with either connection."""
-        shadow = self._shadow(peer, request.job_id)
+        shadow = self._shadow(peer, request.job_id, request.node)
         enabled, ad = self._core.settings.ssh_to_job, self._core.queue.ad(shadow.job)
         if enabled is not None and enabled.eval(ad) is not True:
             raise UserError(f"Job {request.job_id} is denied by SCHEDD_ENABLE_SSH_TO_JOB.")
         starter = self._starter(shadow)
         self._core.log.always(f"{peer.identity} opens a shell in job {request.job_id}", command=request.command)
-        try:
-            async with starter.stream(replace(request, activation=shadow.activation)) as items:
-                async for item in items:
-                    await send(item)
-        except PeerError as error:
-            raise _as_ours(error, request.job_id) from None
+        await _pass_on(starter, replace(request, activation=shadow.activation), send)
+
+    async def run_on_node(self, peer: Peer, request: RunOnNode, send: SendItem[ShellOutput]) -> None:
+        """A command of one node of a parallel job on another; it ends with either connection."""
+        asking = shadow_of(self._core, peer, request.activation)
+        gang = self._core.executions.gangs.get(asking.job) if asking is not None else None
+        if asking is None or gang is None:
+            raise PeerError(f"{request.activation} is no node of a running parallel job")
+        shadow = gang.nodes.get(request.node)
+        if shadow is None:
+            raise NotRunning(f"Node {request.node} of job {asking.job.id} is not running.")
+        await _pass_on(
+            self._starter(shadow), replace(request, job_id=asking.job.id, activation=shadow.activation), send
+        )
 
     async def shell_input(self, peer: Peer, request: ShellInput) -> Done:
         """What is typed."""
-        shadow = self._shadow(peer, request.job_id)
+        shadow = self._shadow(peer, request.job_id, request.node)
         return await self._ask(shadow, replace(request, activation=shadow.activation), timeout=None)
 
     async def resize_shell(self, peer: Peer, request: ResizeShell) -> Done:
         """A terminal's new size."""
-        shadow = self._shadow(peer, request.job_id)
+        shadow = self._shadow(peer, request.job_id, request.node)
         return await self._ask(shadow, replace(request, activation=shadow.activation))
 
     # ---- the way to the starter
@@ -79,8 +102,8 @@ class Live:
         except PeerError as error:
             raise _as_ours(error, shadow.job.id) from None
 
-    def _shadow(self, peer: Peer, id: JobId) -> Shadow:
-        """The job's execution, if the peer may have to do with it."""
+    def _shadow(self, peer: Peer, id: JobId, node: int = 0) -> Shadow:
+        """The job's execution, or that of one of its nodes, if the peer may have to do with it."""
         job = self._core.queue.get(id)
         if job is None:
             raise UserError(f"No such job: {id}")
@@ -89,7 +112,10 @@ class Live:
         ad = self._core.queue.ad(job)
         if ad.eval_int("JobUniverse", Universe.VANILLA) in WITHOUT_STARTER:
             raise UserError(f"Job {id} does not support remote access.")
-        shadow = self._core.executions.shadow_of.get(job)
+        if not 0 <= node < size_of(ad):
+            raise UserError(f"Job {id} has no node {node}: it has {size_of(ad)}.")
+        gang = self._core.executions.gangs.get(job)
+        shadow = gang.nodes.get(node) if gang is not None else self._core.executions.shadow_of.get(job)
         if shadow is None or shadow.starter is None:
             raise NotRunning(_why_not(id, ad, job.status))
         return shadow
@@ -99,6 +125,16 @@ class Live:
         if shadow.starter is None:
             raise NotRunning(f"The starter of job {shadow.job.id} cannot be reached now.")
         return shadow.starter
+
+
+async def _pass_on(starter: Peer, request: OpenShell | RunOnNode, send: SendItem[ShellOutput]) -> None:
+    """All that a shell prints."""
+    try:
+        async with starter.stream(request) as items:
+            async for item in items:
+                await send(item)
+    except PeerError as error:
+        raise _as_ours(error, request.job_id) from None
 
 
 def _why_not(id: JobId, ad: ClassAd, status: JobStatus) -> str:

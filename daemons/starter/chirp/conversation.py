@@ -18,6 +18,8 @@ what it has beyond that: attributes, the log); manual pages "Chirp" and condor_c
 from __future__ import annotations
 
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,13 +28,17 @@ import trio
 from daemons.starter.chirp.job import ChirpJob, Said
 from pool.base.errors import PoolError
 from pool.execute import chirp
-from pool.execute.chirp import LINE_MAX, ChirpCall, ChirpError, read_call
+from pool.execute.chirp import COMMAND_BYTES_MAX, LINE_MAX, ChirpCall, ChirpError, Printed, read_call
+from pool.jobs.vocabulary.nodes import size_of
+from protocol.messages.live import NotRunning, ShellOutput
 
 CHUNK_BYTES: Final = 1024 * 1024
 OPEN_MAX: Final = 64
 STRIDED_BYTES_MAX: Final = 64 * CHUNK_BYTES
 """How much one `swrite` writes; it is kept in memory meanwhile."""
 WRONG_COOKIE_S: Final = 1.0
+_ANSWERS: Final = {"UserError": ChirpError.NOT_AUTHORIZED, NotRunning.__name__: ChirpError.TRY_AGAIN}
+"""What the errors of others mean; any other is that they cannot be reached."""
 
 
 @dataclass
@@ -75,8 +81,7 @@ class ChirpConversation:
             await getattr(self, f"_{call.name}", self._by_path)(call)
         except PoolError as error:
             self._job.log.full("A chirp call has failed", call=call.name, error=str(error))
-            user = getattr(error, "code", "") == "UserError"
-            await self._answer(ChirpError.NOT_AUTHORIZED if user else ChirpError.OFFLINE)
+            await self._answer(_ANSWERS.get(getattr(error, "code", ""), ChirpError.OFFLINE))
 
     # ---- bytes
 
@@ -107,6 +112,59 @@ class ChirpConversation:
 
     async def _answer(self, value: int, data: bytes = b"") -> None:
         await self._stream.send_all(b"%d\n" % value + data)
+
+    # ---- its other nodes
+
+    async def _run_on_node(self, call: ChirpCall) -> None:
+        node, count = call.numbers
+        if not 0 < count <= COMMAND_BYTES_MAX:
+            raise trio.BrokenResourceError  # what follows is not to be read as calls
+        command = (await self._take(count)).decode(errors="surrogateescape")
+        if not 0 <= node < size_of(self._job.job):
+            await self._answer(ChirpError.DOES_NOT_EXIST)
+            return
+        output = await self._job.on_node(node, command)
+        refused: PoolError | None = None
+        is_over = False
+        async with trio.open_nursery() as beside:
+            beside.start_soon(self._until_hung_up, beside.cancel_scope)
+            try:
+                is_over = await self._pass_on(output)
+            except PoolError as error:
+                refused = error
+            except trio.BrokenResourceError:  # the job does not listen any more
+                pass
+            beside.cancel_scope.cancel()
+        if refused is not None:
+            raise refused
+        if not is_over:
+            raise trio.BrokenResourceError
+
+    async def _until_hung_up(self, scope: trio.CancelScope) -> None:
+        """A command ends with the job's connection, on which nothing is to be said meanwhile."""
+        with suppress(trio.BrokenResourceError):
+            await self._more()
+        scope.cancel()
+
+    async def _pass_on(self, output: AbstractAsyncContextManager[AsyncIterator[ShellOutput]]) -> bool:
+        """Say what the command prints; whether it was heard to its end."""
+        is_begun = False
+        try:
+            async with output as items:
+                async for item in items:
+                    if not is_begun:
+                        is_begun = True
+                        await self._answer(0)
+                    for kind, data in ((Printed.OUTPUT, item.data), (Printed.ERROR, item.error)):
+                        if data:
+                            await self._stream.send_all(b"%d %d\n" % (kind, len(data)) + data)
+                    if item.status is not None:
+                        await self._stream.send_all(b"%d %d\n" % (Printed.OVER, item.status))
+                        return True
+        except PoolError:
+            if not is_begun:
+                raise
+        return False
 
     # ---- the job's ad
 

@@ -5,7 +5,8 @@ Attributes and messages go to the schedd; what may wait goes with the next updat
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pool.classad import ClassAd, Expr, expr
 from pool.execute import chirp
 from pool.execute.chirp import ChirpError, Right
 from protocol.messages.agent import RemoteIo
+from protocol.messages.live import RunOnNode, ShellOutput
 from protocol.messages.shadow import ReadJobAttribute, SetJobAttributes, WriteToLog
 from protocol.messages.starter import RunJob
 from protocol.rpc.endpoints import Peer
@@ -135,6 +137,13 @@ class ChirpJob:
             if known.lower() == name.lower():
                 return value.old_text.encode(errors="surrogateescape")
         return self.job.text(name).encode(errors="surrogateescape") if name in self.job else None
+
+    # ---- its other nodes
+
+    async def on_node(self, node: int, command: str) -> AbstractAsyncContextManager[AsyncIterator[ShellOutput]]:
+        """Run a command there; what it prints."""
+        peer = await self._schedd()
+        return peer.stream(RunOnNode(**self._ids, node=node, command=command))
 
     # ---- files
 

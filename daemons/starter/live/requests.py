@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,7 +11,16 @@ from daemons.starter.live.shell import Shells
 from daemons.starter.live.tail import tail
 from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
-from protocol.messages.live import NotRunning, OpenShell, ResizeShell, ShellInput, ShellOutput, TailFiles, Tails
+from protocol.messages.live import (
+    NotRunning,
+    OpenShell,
+    ResizeShell,
+    RunOnNode,
+    ShellInput,
+    ShellOutput,
+    TailFiles,
+    Tails,
+)
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.wire.message import DONE, Done
@@ -31,9 +41,12 @@ class Visited(Protocol):
 class Live:
     """The handlers. `present` is the running job of an activation."""
 
-    def __init__(self, present: Callable[[str], Visited | None], *, ssh_to_job: str, peek_job: str) -> None:
+    def __init__(
+        self, present: Callable[[str], Visited | None], *, ssh_to_job: str, peek_job: str, takes_commands: bool
+    ) -> None:
         self._present = present
         self._ssh_to_job, self._peek_job = ssh_to_job, peek_job
+        self._takes_commands = takes_commands
 
     def answers(self) -> list[Answer]:
         """What comes on the connection to the schedd."""
@@ -42,6 +55,7 @@ class Live:
             answer(OpenShell, self.open_shell),
             answer(ShellInput, self.shell_input),
             answer(ResizeShell, self.resize_shell),
+            answer(RunOnNode, self.run_on_node),
         ]
 
     async def tail(self, _peer: Peer, request: TailFiles) -> Tails:
@@ -57,6 +71,14 @@ class Live:
         if not allows(self._ssh_to_job, scene.slot, scene.job):
             raise UserError(f"Job {request.job_id} is denied by ENABLE_SSH_TO_JOB on {scene.slot.eval_str('Name')}.")
         await job.shells.serve(scene, request, send)
+
+    async def run_on_node(self, _peer: Peer, request: RunOnNode, send: SendItem[ShellOutput]) -> None:
+        """A command of another node of the same job, until its end or the caller's."""
+        job, scene = self._job(request.activation)
+        if not self._takes_commands:
+            raise UserError(f"Node {request.node} is denied by ENABLE_CHIRP on {scene.slot.eval_str('Name')}.")
+        shell = OpenShell(job_id=request.job_id, shell=secrets.token_hex(16), command=request.command)
+        await job.shells.serve(scene, shell, send)
 
     async def shell_input(self, _peer: Peer, request: ShellInput) -> Done:
         """What is typed."""

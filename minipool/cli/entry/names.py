@@ -24,6 +24,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "tail": ("submit_tools.tail", "show the last bytes of a running job's output"),
     "ssh_to_job": ("submit_tools.ssh_to_job", "open a shell in a running job"),
     "chirp": ("submit_tools.chirp", "from a running job: its owner's files, its ad, its log"),
+    "ssh": ("submit_tools.ssh_to_node", "from a node of a parallel job: run a command on another one"),
     "wait": ("log_tools.wait", "wait for jobs by their event log"),
     "userlog": ("log_tools.userlog", "summarize event logs"),
     "check_userlogs": ("log_tools.check_userlogs", "check event logs for what cannot be"),

@@ -110,7 +110,7 @@ class ShellSession:
     def _pass_on_what_is_typed(self) -> None:
         """The other thread: until nothing more is typed, or nobody listens."""
         request = self._request
-        ids = {"job_id": request.job_id, "shell": request.shell}
+        ids = {"job_id": request.job_id, "node": request.node, "shell": request.shell}
         resized = self._terminal.resized
         with suppress(PeerError, OSError), self._connect() as peer:
             while True:

@@ -36,12 +36,21 @@ _ERRORS: Final[Mapping[int, str]] = {
     -13: "it is a directory",
     -14: "it is not a directory",
     -15: "the directory is not empty",
+    -16: "it cannot be done now",
     -17: "the access point cannot be reached now",
 }
 
 
 class ChirpError(UserError):
     """The call has failed."""
+
+
+class Refused(ChirpError):
+    """The starter's answer is no: a `pool.execute.chirp.ChirpError`."""
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__(f"{name}: {_ERRORS.get(number, 'it has failed')} ({number})")
+        self.number = number
 
 
 class Client:
@@ -74,7 +83,7 @@ class Client:
             raise ChirpError("the starter has hung up")
         value = int(answer)
         if value < 0:
-            raise ChirpError(f"{name}: {_ERRORS.get(value, 'it has failed')} ({value})")
+            raise Refused(name, value)
         return value
 
     def bytes(self, count: int) -> bytes:

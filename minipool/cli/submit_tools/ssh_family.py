@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from pool.base.errors import UserError
-from pool.base.ids import JobId
 
 PROGRAMS: Final = ("scp", "sftp")
 SERVERS: Final = (
@@ -30,16 +29,14 @@ _PROGRAM: Final = (
 _NO_SERVER: Final = "echo there is no sftp-server on this machine >&2; exit 127"
 
 
-def run_over_shell(
-    job: JobId, program: Sequence[str], words: Sequence[str], options: Sequence[str], marker: str
-) -> int:
+def run_over_shell(job: str, program: Sequence[str], words: Sequence[str], options: Sequence[str], marker: str) -> int:
     """Run the program, with this tool in the place of ssh; `options` say which pool and schedd, `marker` that it is."""
     name = os.path.basename(program[0])
     if name not in PROGRAMS:
         raise UserError(f"-ssh {program[0]}: only ssh, {' and '.join(PROGRAMS)} are known here")
     with tempfile.TemporaryDirectory(prefix="condor_ssh_to_job_") as directory:
         path = os.path.join(directory, "ssh")
-        call = shlex.join([sys.executable, "-c", _PROGRAM, *options, marker, str(job)])
+        call = shlex.join([sys.executable, "-c", _PROGRAM, *options, marker, job])
         with open(path, "w", encoding="utf-8") as file:
             file.write(f'#!/bin/sh\nexec {call} "$@"\n')
         os.chmod(path, 0o700)

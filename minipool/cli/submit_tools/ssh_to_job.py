@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TOOL = Tool(
     "condor_ssh_to_job",
     "Open a shell in a running job, or run a command there.",
-    "[options] CLUSTER | CLUSTER.PROC [COMMAND...]",
+    "[options] CLUSTER | CLUSTER.PROC | CLUSTER.PROC.NODE [COMMAND...]",
     (
         HELP,
         DEBUG,
@@ -66,7 +66,7 @@ def _main(parsed: Parsed, *, for_ssh: bool) -> int:
         raise UsageError("ERROR: You must specify a job!\n")
     from minipool.cli.entry.context import open_session
 
-    job, words = _job_id(parsed.words[0]), parsed.words[1:]
+    (job, node), words = _job_and_node(parsed.words[0]), parsed.words[1:]
     program = shlex.split(parsed.value("ssh") or "ssh") or ["ssh"]
     if for_ssh:
         from minipool.cli.submit_tools.ssh_family import command_of
@@ -76,8 +76,8 @@ def _main(parsed: Parsed, *, for_ssh: bool) -> int:
         from minipool.cli.submit_tools.ssh_family import run_over_shell
 
         told = [part for key in ("name", "pool") if (value := parsed.value(key)) for part in (f"-{key}", value)]
-        return run_over_shell(job, program, words, told, IN_PLACE_OF_SSH)
-    visit = Visit(open_session(parsed), job, parsed.value("name"))
+        return run_over_shell(f"{job}.{node}", program, words, told, IN_PLACE_OF_SSH)
+    visit = Visit(open_session(parsed), job, parsed.value("name"), node=node)
     shells = parsed.value("shells")
     return visit.run(
         " ".join(words),
@@ -93,19 +93,22 @@ def own_shells() -> list[str]:
     return [shell] if shell else []
 
 
-def _job_id(text: str) -> JobId:
-    parts = text.split(".")  # a third number means a node of a parallel job, and no job here has more than one
+def _job_and_node(text: str) -> tuple[JobId, int]:
+    """The job, and which node of it where it is a parallel one."""
+    parts = text.split(".")
     job = one_job(".".join(parts[:2]))
     if job is None or len(parts) > 3 or not all(map(is_number, parts[2:])):
         raise UserError(f"Invalid job id: {text}")
-    return job
+    return job, int(parts[2]) if len(parts) == 3 else 0
 
 
 class Visit:
-    """One shell in one job."""
+    """One shell in one job, or in one node of it."""
 
-    def __init__(self, session: Session, job: JobId, schedd: str | None = None, address: str | None = None) -> None:
-        self.session, self.job = session, job
+    def __init__(
+        self, session: Session, job: JobId, schedd: str | None = None, address: str | None = None, node: int = 0
+    ) -> None:
+        self.session, self.job, self.node = session, job, node
         self._schedd = {"name": schedd, "addr": address}
 
     def connect(self) -> BlockingPeer:
@@ -138,6 +141,7 @@ class Visit:
         rows, columns = terminal.size()
         return OpenShell(
             job_id=self.job,
+            node=self.node,
             shell=os.urandom(16).hex(),
             command=command,
             shells=list(shells),

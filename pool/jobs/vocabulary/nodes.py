@@ -19,8 +19,8 @@ NODE: Final = "Node"
 
 
 def is_gang(ad: ClassAd) -> bool:
-    """Whether the ad, of a cluster that is in the queue, is of parallel jobs."""
-    return bool(ad.attrs["jobuniverse"] == Universe.PARALLEL)
+    """Whether the ad is of parallel jobs."""
+    return bool(ad.attrs.get("jobuniverse") == Universe.PARALLEL)
 
 
 def size_of(ad: ClassAd) -> int:
@@ -44,7 +44,7 @@ def for_node(ad: ClassAd, node: int) -> ClassAd:
 
 def environment(ad: ClassAd) -> dict[str, str]:
     """What a node's program is told of its place; nothing in any other job."""
-    if ad.eval_int("JobUniverse", Universe.VANILLA) != Universe.PARALLEL or NODE not in ad:
+    if not is_gang(ad) or NODE not in ad:
         return {}
     return {"_CONDOR_PROCNO": str(ad.eval_int(NODE, 0)), "_CONDOR_NPROCS": str(size_of(ad))}
 

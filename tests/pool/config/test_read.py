@@ -183,8 +183,8 @@ BUILT = (
     ),
 )
 
-FOR_REFERENCES = frozenset(("BIN", "SBIN", "BenchmarkTimer"))
-"""Knobs that are there for configurations to refer to, as are the texts for policies."""
+FOR_REFERENCES = frozenset(("SBIN", "BenchmarkTimer", "OPENMPI_INSTALL_PATH", "OPENMPI_EXCLUDE_NETWORK_INTERFACES"))
+"""Knobs that are there for configurations to refer to, as are the texts for policies, or for scripts to ask for."""
 
 
 @cache

@@ -52,6 +52,7 @@ def test_only_blanks_of_a_keyboard_part_words(word: str) -> None:
 
 def test_a_call_needs_its_right() -> None:
     lines = {Right.FILES: "unlink x", Right.UPDATES: "get_job_attr X", Right.DELAYED: "set_job_attr_delayed X 1"}
+    lines[Right.NODES] = "run_on_node 1 4"
     for right, line in lines.items():
         assert read_call(line, frozenset({right})) is not None
         assert read_call(line, ALL - {right}) is None
@@ -61,7 +62,8 @@ def test_a_call_needs_its_right() -> None:
     ("job", "machine", "rights"),
     [
         ({}, {}, {Right.DELAYED}),
-        ({"WantIOProxy": True}, {}, ALL),
+        ({"WantIOProxy": True}, {}, ALL - {Right.NODES}),
+        ({"WantIOProxy": True, "JobUniverse": 11}, {}, ALL),
         ({"WantIOProxy": True}, {"files": False}, {Right.DELAYED}),
         ({"WantIOProxy": True}, {"updates": False}, {Right.FILES, Right.DELAYED}),
         ({"WantIOProxy": True, "WantRemoteUpdates": False}, {}, {Right.FILES, Right.DELAYED}),
@@ -71,7 +73,7 @@ def test_a_call_needs_its_right() -> None:
     ],
 )
 def test_the_job_asks_and_the_machine_allows(
-    job: dict[str, bool], machine: dict[str, bool], rights: set[Right]
+    job: dict[str, object], machine: dict[str, bool], rights: set[Right]
 ) -> None:
     allowed = {"files": True, "updates": True, "delayed": True, **machine}
     assert rights_of(ClassAd(job), **allowed) == rights
