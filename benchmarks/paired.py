@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.measure import cpu_seconds
-from benchmarks.pool_client import until_terminated
+from benchmarks.pool_client import seconds, submitting
 from benchmarks.pool_run import USER, Bench, _until_many_ended, bench
 from tests.whole.real_pool import as_account
 
@@ -89,15 +89,11 @@ class Asked:
 
     def latency_of_the_api(self) -> float:
         """A submit on an open connection to the end in the log."""
-        return self.user.ask(str(self._log()))
+        return self.user.ask(f"api {self._log()}")
 
     def latency_of_the_tool(self) -> float:
         """The exec of condor_submit to the end in the log."""
-        description, log = self.busy.jobs_file(self._log().stem, count=1, transfer=False)
-        began = time.perf_counter()
-        self.busy.submit(description)
-        until_terminated(log)
-        return (time.perf_counter() - began) * 1e3
+        return self.user.ask(f"condor_submit {self._log()}")
 
     def condor_q(self) -> float:
         """The exec of condor_q to its exit."""
@@ -137,16 +133,11 @@ def serve() -> None:
 
 
 def submit(directory: str) -> None:
-    """The submitting user's side: run a job for each line, which names its log."""
-    import minipool
-
-    with minipool.connect(directory) as pool:
+    """The submitting user's side: run a job for each line, which says how, and names its log."""
+    with submitting(directory) as ways:
         for line in sys.stdin:
-            log = line.strip()
-            began = time.perf_counter()
-            pool.submit(minipool.Submit(executable="/bin/true", log=log, should_transfer_files="NO"))
-            until_terminated(Path(log))
-            print(f"{(time.perf_counter() - began) * 1e3:.4f}", flush=True)
+            way, log = line.split()
+            print(f"{seconds(ways[way], Path(log)) * 1e3:.4f}", flush=True)
 
 
 def compare(checkouts: list[str], rounds: int, questions: list[str]) -> None:

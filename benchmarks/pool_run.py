@@ -125,30 +125,22 @@ def _cold_start(rounds: int = 3) -> Iterator[Figure]:
 
 
 def _latency(pool: Bench) -> Iterator[Figure]:
-    command = [sys.executable, "-m", "benchmarks.pool_client", str(pool.directory), str(pool.home), str(ROUNDS + 3)]
-    said = subprocess.run(
-        command,
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**pool.env(), "PYTHONPATH": os.getcwd()},
-        **as_account(USER),
-    )
-    times = [float(line) * 1e3 for line in said.stdout.split()[3:]]
-    how = (
-        f"submit on an open connection to Terminated in the log, pool idle; p50 of {len(times)}, best {min(times):.0f}"
-    )
-    yield Figure("latency of one /bin/true by an API call", p50(times), "ms", how, "< 30")
-    times = []
-    for number in range(ROUNDS):
-        description, log = pool.jobs_file(f"tool.{number}", count=1, transfer=False)
-        began = time.perf_counter()
-        pool.submit(description)
-        until_terminated(log)
-        times.append((time.perf_counter() - began) * 1e3)
-        time.sleep(0.15)
-    how = f"exec of condor_submit to Terminated in the log, pool idle; p50 of {ROUNDS}, best {min(times):.0f}"
-    yield Figure("latency of one /bin/true by condor_submit", p50(times), "ms", how, "< 120")
+    for way, name, how, aim in (
+        ("api", "an API call", "submit on an open connection", "< 30"),
+        ("condor_submit", "condor_submit", "exec of condor_submit", "< 120"),
+    ):
+        command = [sys.executable, "-m", "benchmarks.pool_client", str(pool.directory), str(pool.home)]
+        said = subprocess.run(
+            [*command, str(ROUNDS + 3), way],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**pool.env(), "PYTHONPATH": os.getcwd()},
+            **as_account(USER),
+        )
+        times = [float(line) * 1e3 for line in said.stdout.split()[3:]]
+        how = f"{how} to Terminated in the log, pool idle; p50 of {len(times)}, best {min(times):.0f}"
+        yield Figure(f"latency of one /bin/true by {name}", p50(times), "ms", how, aim)
 
 
 def _condor_q(pool: Bench) -> Figure:
