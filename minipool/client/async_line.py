@@ -67,12 +67,12 @@ class AsyncLine:
         if self._peer is not None:
             await self._peer.aclose()
 
-    async def perform(self, asked: steps.Steps[T]) -> T:
-        """The result of these steps."""
+    async def perform(self, asked: steps.Steps[T], *, left: Callable[[], None] | None = None) -> T:
+        """The result of these steps; `left` is called when a request has left, behind all that left before."""
         run = steps.Run(asked)
         async with AsyncExitStack() as begun:
             while run.step is not None:
-                await self._advance(run, begun)
+                await self._advance(run, begun, left)
         return run.result
 
     async def stream(self, asked: steps.Steps[None]) -> AsyncGenerator[Any, None]:
@@ -86,16 +86,18 @@ class AsyncLine:
                 else:
                     await self._advance(run, begun)
 
-    async def _advance(self, run: steps.Run[Any], begun: AsyncExitStack) -> None:
+    async def _advance(
+        self, run: steps.Run[Any], begun: AsyncExitStack, left: Callable[[], None] | None = None
+    ) -> None:
         assert run.step is not None
         try:
-            answer = await self._do(run.step, begun)
+            answer = await self._do(run.step, begun, left)
         except PoolError as error:
             run.fail(error)
         else:
             run.answer(answer)
 
-    async def _do(self, step: steps.Step, begun: AsyncExitStack) -> object:
+    async def _do(self, step: steps.Step, begun: AsyncExitStack, left: Callable[[], None] | None) -> object:
         match step:
             case steps.Now():
                 return trio.current_time()
@@ -107,7 +109,7 @@ class AsyncLine:
             case steps.Connect(patience=patience):
                 return await within(patience, self.open)
             case steps.Call(request=asked, timeout=timeout):
-                return await self._there().call(asked, timeout=timeout)
+                return await self._there().call(asked, timeout=timeout, left=left)
             case steps.All(request=request, patience=patience):
                 peer = self._there()
                 return await within(patience, lambda: _all_items(peer, request))

@@ -94,14 +94,12 @@ class Options:
 
 def parse(words: Sequence[str]) -> Options:
     """The options of these words; UserError says which of them is wrong, and how."""
-    found, left = Options(), list(words)
+    found, left = Options(), own_words(words)
     while left:
         word = left.pop(0)
         if not word.startswith("-"):
             found.dags.append(word)
-        elif word in ("-p", "-l"):  # of HTCondor's daemons: a port, which is not opened, and the logs' directory
-            _value(word, left)
-        elif word not in ("-f", "-t"):
+        else:
             _option(found, word, left)
     if not found.dags and not found.asks:
         raise UserError("No DAG file was specified")
@@ -112,6 +110,18 @@ def parse(words: Sequence[str]) -> Options:
         raise UserError("-DoRescueFrom must be non-negative")
     if found.submit_method not in (0, 1):
         raise UserError("-SubmitMethod must be 0 or 1")
+    return found
+
+
+def own_words(words: Sequence[str]) -> list[str]:
+    """The words without those for HTCondor's daemons: a port, which is not opened, and the logs' directory."""
+    found, left = [], list(words)
+    while left:
+        word = left.pop(0)
+        if word in ("-p", "-l"):
+            _value(word, left)
+        elif word not in ("-f", "-t"):
+            found.append(word)
     return found
 
 

@@ -14,7 +14,8 @@ from pool.dag.language.reader import Options as Reading
 
 SHOWN: Final = (
     *("DAGMAN_USE_STRICT", "DAGMAN_VERBOSITY", "DAGMAN_SUBMIT_DELAY", "DAGMAN_MAX_SUBMIT_ATTEMPTS"),
-    *("DAGMAN_STARTUP_CYCLE_DETECT", "DAGMAN_USE_JOIN_NODES", "DAGMAN_REPORT_GRAPH_METRICS", "DAGMAN_DEFAULT_PRIORITY"),
+    *("DAGMAN_STARTUP_CYCLE_DETECT", "DAGMAN_USE_JOIN_NODES", "DAGMAN_REPORT_GRAPH_METRICS"),
+    *("DAGMAN_MAX_SUBMITS_PER_INTERVAL", "DAGMAN_USER_LOG_SCAN_INTERVAL", "DAGMAN_DEFAULT_PRIORITY"),
     *("DAGMAN_SUPPRESS_NOTIFICATION", "DAGMAN_RETRY_SUBMIT_FIRST", "DAGMAN_RETRY_NODE_FIRST", "DAGMAN_MAX_JOBS_IDLE"),
     *("DAGMAN_MAX_JOBS_SUBMITTED", "DAGMAN_MAX_PRE_SCRIPTS", "DAGMAN_MAX_POST_SCRIPTS", "DAGMAN_MAX_HOLD_SCRIPTS"),
     *("DAGMAN_MUNGE_NODE_NAMES", "DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS", "DAGMAN_PROHIBIT_MULTI_JOBS"),
@@ -32,12 +33,25 @@ def configuration() -> Config:
     """The configuration, with the file that DAGMAN_CONFIG_FILE names for graphs."""
     config = load_config(subsystem="DAGMAN")
     path = config.path("DAGMAN_CONFIG_FILE", default="")
-    if not path:
-        return config
+    return with_file(config, path) if path else config
+
+
+def with_file(config: Config, path: str) -> Config:
+    """The configuration with what this file says."""
     # Only what that file itself says: what it leaves out is as it is everywhere else.
     alone = load_config([path], environ={})
-    overrides = {name: alone.raw(name) or "" for name in alone.names() if alone.where(name).file == path}
-    return load_config(subsystem="DAGMAN", overrides=overrides)
+    return config.with_overrides(
+        {name: alone.raw(name) or "" for name in alone.names() if alone.where(name).file == path}
+    )
+
+
+def complaints(config: Config) -> list[str]:
+    """What is wrong with the graph's own file, of which nobody else tells: the pool's are warned of when it begins."""
+    path = config.path("DAGMAN_CONFIG_FILE", default="")
+    if not path:
+        return []
+    alone = load_config([path], environ={})
+    return [said for said in (*alone.warnings, *alone.without_effect) if said.startswith(f"{path}:")]
 
 
 def course_settings(options: Options, config: Config, dag_id: int) -> Settings:
@@ -69,6 +83,7 @@ def limits_of(options: Options, config: Config) -> Limits:
         pre=_or(options.max_pre, config.int("DAGMAN_MAX_PRE_SCRIPTS")),
         post=_or(options.max_post, config.int("DAGMAN_MAX_POST_SCRIPTS")),
         hold=_or(options.max_hold, config.int("DAGMAN_MAX_HOLD_SCRIPTS")),
+        submits=config.int("DAGMAN_MAX_SUBMITS_PER_INTERVAL"),
     )
 
 
@@ -119,6 +134,8 @@ def paths(options: Options, config: Config, facts: Mapping[str, str]) -> Paths:
     directory = os.path.dirname(primary) or "."
     for name, value in {"DAG_DIR": directory, "DAG_FILE": os.path.basename(primary), **facts}.items():
         log = log.replace(f"@({name})", value)
+    if "@(" in log and config.int("DAGMAN_USE_STRICT"):
+        raise config.error("DAGMAN_DEFAULT_NODE_LOG", f"the log of nodes would be {log}: it has no such macro")
     # Nodes have directories of their own, and all of their jobs write to this one log.
     log = log if log.startswith("/") else f"{os.getcwd()}/{log}"
     return Paths(options.lock_file or f"{primary}.lock", log, f"{primary}.metrics", f"{primary}.halt")

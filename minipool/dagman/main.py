@@ -16,8 +16,16 @@ import trio
 from minipool.client.async_line import AsyncLine
 from minipool.client.session import Session
 from minipool.client.surroundings import install_surroundings
-from minipool.dagman.arguments import Options, parse
-from minipool.dagman.configured import bounds, configuration, course_settings, paths, reading, settings_text
+from minipool.dagman.arguments import Options, own_words, parse
+from minipool.dagman.configured import (
+    bounds,
+    complaints,
+    configuration,
+    course_settings,
+    paths,
+    reading,
+    settings_text,
+)
 from minipool.dagman.dagman_out import DagmanOut
 from minipool.dagman.files import Files, save_path
 from minipool.dagman.lock import Lock, Locked
@@ -38,8 +46,8 @@ from pool.dag.model import Dag
 
 USAGE = "Usage: condor_dagman [-p 0] [-f] [-l .] [OPTIONS] DAG-FILE [DAG-FILE ...]\n(see condor_submit_dag)\n"
 
-STRICTEST: Final = 3
-"""The DAGMAN_USE_STRICT with which warnings of DAG files are errors."""
+UNREADABLE: Final = "Startup Error: DAGMan failed to parse DAG file ({}). Was likely in recovery mode."
+"""Why jobs of nodes are removed by a run that cannot read the graph."""
 
 
 def program() -> NoReturn:
@@ -79,8 +87,8 @@ async def _run(options: Options, out: DagmanOut) -> int:
     out.level = config.int("DAGMAN_VERBOSITY") if options.debug is None else options.debug
     if not config.bool("DAGMAN_DISABLE_ADMIN_THROTTLE_LIMITING"):
         out.say("Administrator set throttle limits enabled")
-    out.say(*settings_text(config))
-    out.say(*(f'argv[{at}] == "{word}"' for at, word in enumerate(sys.argv)))
+    out.say(*complaints(config), *settings_text(config))
+    out.say(*(f'argv[{at}] == "{word}"' for at, word in enumerate([sys.argv[0], *own_words(sys.argv[1:])])))
     session = Session(config)
     async with trio.open_nursery() as nursery:
         line = AsyncLine(session, None, nursery)
@@ -113,7 +121,7 @@ async def _with_schedd(options: Options, out: DagmanOut, session: Session, sched
     # A limit that a user has edited holds for the next run of the same job, too.
     settings = settings._replace(limits=own.limits(settings.limits))
     _say_settings(out, own, options, where.nodes_log, settings.limits)
-    dag = _read(options, config, files, out)
+    dag = await _graph(options, config, files, out, own)
     _warn(options, config, dag, out)
     if (refused := _refused(config, dag)) is not None:
         out.say(refused, level=0)
@@ -169,7 +177,7 @@ def _draw(options: Options, files: Files, course: Course, out: DagmanOut) -> Non
 
 
 def _say_settings(out: DagmanOut, own: OwnJob, options: Options, log: str, limits: Sequence[int]) -> None:
-    jobs, idle, pre, post, hold = limits
+    jobs, idle, pre, post, hold, submits = limits
     out.say(
         f"Workflow batch-id: <{own.batch_id()}>",
         f"Workflow batch-name: <{own.batch_name(options.primary)}>",
@@ -182,9 +190,22 @@ def _say_settings(out: DagmanOut, own: OwnJob, options: Options, log: str, limit
         f"\tMaximum Hold Scripts----------: {hold}",
         f"\tMaximum Post Scripts----------: {post}",
         f"\tMaximum Submitted Nodes-------: {jobs}",
+        f"\tMaximum Submits Per Interval--: {submits}",
         f"DAG Lockfile will be written to {options.lock_file or options.primary + '.lock'}",
         *(f"DAG Input file is {file}" for file in options.dags),
     )
+
+
+async def _graph(options: Options, config: Config, files: Files, out: DagmanOut, own: OwnJob) -> Dag:
+    """The graph; where it cannot be read, no job of its nodes is left."""
+    try:
+        return _read(options, config, files, out)
+    except UserError:
+        # A run before may have submitted some, when the file was another.
+        if own.id is not None:
+            out.say("Removing any/all submitted HTCondor jobs...")
+            await own.schedd.remove(f"DAGManJobId == {own.id.cluster}", UNREADABLE.format(options.primary))
+        raise
 
 
 def _read(options: Options, config: Config, files: Files, out: DagmanOut) -> Dag:
@@ -230,7 +251,7 @@ def _text(path: str) -> str:
 
 def _warn(options: Options, config: Config, dag: Dag, out: DagmanOut) -> None:
     """What is odd, but no mistake; and how large the graph is."""
-    out.say(*(f"Warning: {text}" for text in dag.warnings))
+    out.say(*(f"Warning: {odd.text}" for odd in dag.warnings))
     if options.submit_method == 0:
         out.say("Warning: -SubmitMethod 0 has no effect: nodes are submitted by condor_dagman itself")
     if options.csd_version and options.csd_version != CONDOR_VERSION and not options.allow_version_mismatch:
@@ -256,10 +277,11 @@ def _refused(config: Config, dag: Dag) -> str | None:
     """Why the graph does not run, though it could be read."""
     if dag.rejected is not None:
         return f"Exiting because of REJECT specification in {dag.rejected}."
-    if dag.warnings and config.int("DAGMAN_USE_STRICT") >= STRICTEST:
-        return "ERROR: Warning is fatal error because of DAGMAN_USE_STRICT setting"
-    if config.bool("DAGMAN_STARTUP_CYCLE_DETECT") and (found := circles(dag)):
-        names = " -> ".join(dag.nodes[number].name for number in (*found[0], found[0][0]))
+    strict = config.int("DAGMAN_USE_STRICT")
+    if found := [odd for odd in dag.warnings if odd.strictness <= strict]:
+        return f"ERROR: Warning is fatal error because of DAGMAN_USE_STRICT setting: {found[0].text}"
+    if config.bool("DAGMAN_STARTUP_CYCLE_DETECT") and (round := circles(dag)):
+        names = " -> ".join(dag.nodes[number].name for number in (*round[0], round[0][0]))
         return f"ERROR: a cycle exists in the dag, please check input: {names}"
     return None
 

@@ -155,15 +155,18 @@ class Manager:
 
     async def _turn(self) -> None:
         """Take what has happened; when nothing more has, show and keep what is so now."""
+        statistics = self.own.statistics
         try:
             event, lines = self._receive.receive_nowait()
         except trio.WouldBlock:
             self._show()
-            event, lines = await self._receive.receive()
+            with statistics.sleep.timed():
+                event, lines = await self._receive.receive()
         self._last_event = trio.current_time()
         for line in lines:
             self.say(line)
-        self._step(event)
+        with statistics.event.timed():
+            self._step(event)
         if lines:
             self.out.say(f"Number of idle job procs: {self.course.idle_jobs}", level=3)
 
@@ -199,8 +202,10 @@ class Manager:
                 self._remove_all(reason, spare)
             case it.LogSkipped(node):
                 self.nodes_log.skipped(self.course.node(node).name)
+                self.say(self.event_line("ULOG_PRESKIP", node, "(-1.-1.-1)"))
             case it.LogPost(node, cluster, code):
                 self.nodes_log.post_ended(self.course.node(node).name, cluster, code)
+                self.say(self.event_line("ULOG_POST_SCRIPT_TERMINATED", node, f"({max(cluster, 0)}.0.0)"))
             case it.Note():
                 self.files.note(self.course, effect)
             case it.WriteSave(node):
@@ -224,7 +229,7 @@ class Manager:
                 await self.schedd.remove(*self._removing)
             self._table()
             self.files.finish(self.course, code, self.own)
-            self.say(f"Wrote metrics file {self.paths.metrics}.")
+            self.say(f"Wrote metrics file {self.paths.metrics}.", self.own.statistics.line())
             await self.own.update(self.course)
 
     def _remove_all(self, reason: str, spare_services: bool) -> None:
@@ -356,6 +361,7 @@ class Manager:
     def _table(self) -> None:
         self._shown, self._shown_at = self.course.counts(), time.monotonic()
         self.out.table(self.course.status, self._shown)
+        self.out.say(self.own.statistics.line(), level=3)
 
 
 def pending(course: Course) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from pool.classad import parse_ad
+from pool.classad import ClassAd
 from pool.dag.course import happenings as it
 from pool.dag.model import Dag
 from pool.jobs.userlog.event import local_time
@@ -139,10 +139,8 @@ def name_of(logged: LoggedEvent) -> str:
     for line in logged.lines[1:]:
         if line.startswith("    DAG Node: "):
             return _after_colon(line)
-    for line in logged.lines[1:]:
-        if line.startswith("    [ "):
-            return parse_ad(line.strip()).eval_str("DAGNodeName") or ""
-    return ""
+    notes = logged.attributes.get("StructuredNotes")
+    return notes.eval_str("DAGNodeName") or "" if isinstance(notes, ClassAd) else ""
 
 
 def _after_colon(text: str) -> str:

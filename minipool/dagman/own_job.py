@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from minipool.dagman.cycle_times import Statistics
 from minipool.dagman.schedd import Schedd
 from pool.base.errors import UserError
 from pool.base.ids import JobId
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LIMITS: Final = (
     "DAGMan_MaxJobs", "DAGMan_MaxIdle", "DAGMan_MaxPreScripts", "DAGMan_MaxPostScripts", "DAGMan_MaxHoldScripts",
+    "DAGMan_MaxSubmitsPerInterval",
 )  # fmt: skip
 """The attributes of the limits, in the order of `Limits`."""
 SOONEST_S: Final = 1.0
@@ -42,6 +44,7 @@ class OwnJob:
         self.schedd, self.id, self.ad = schedd, id, ad
         self._changed = trio.Event()
         self._limits: Limits | None = None
+        self.statistics = Statistics()
         self.bounds = bounds
         """What no limit may be above, whoever sets it."""
 
@@ -107,12 +110,13 @@ class OwnJob:
                 "DAG_NodesUnready": counts.unready,
                 "DAG_NodesFutile": counts.futile,
                 "DAG_Status": int(course.status),
-                "DAG_InRecovery": course.recovering,
+                "DAG_InRecovery": int(course.recovering),
                 "DAG_JobsSubmitted": course.jobs_submitted,
                 "DAG_JobsIdle": counts.idle - counts.held,
                 "DAG_JobsHeld": counts.held,
                 "DAG_JobsRunning": max(0, course.jobs_queued - counts.idle),
                 "DAG_JobsCompleted": course.jobs_ended,
+                "DAG_Stats": self.statistics.ad_text(),
             },
         )
 

@@ -27,9 +27,10 @@ async def recover(manager: Manager) -> None:
     await manager.told_all_since(0)
     manager.replay(it.Recover())
     replay = Replay(course.dag)
-    for logged in manager.nodes_log.events():
-        for event in replay.events(logged):
-            manager.replay(event)
+    with manager.own.statistics.log.timed():
+        for logged in manager.nodes_log.events():
+            for event in replay.events(logged):
+                manager.replay(event)
     manager.nodes_log.went_on(replay.last_fake)
     for cluster, node in replay.clusters.items():
         manager.submitter.last_cluster[node] = max(cluster, manager.submitter.last_cluster.get(node, -1))

@@ -45,9 +45,12 @@ class Schedd:
     def __init__(self, line: AsyncLine) -> None:
         self._line = line
 
-    async def submit(self, plan: SubmitPlan) -> Queued:
-        """Queue the plan's jobs. ConnectionLost: it is not known whether they are queued."""
-        return await self._line.perform(queue(plan, timeout=SUBMIT_S))
+    async def submit(self, plan: SubmitPlan, left: Callable[[], None]) -> Queued:
+        """Queue the plan's jobs; `left` is called when the request has left.
+
+        ConnectionLost: it is not known whether they are queued.
+        """
+        return await self._line.perform(queue(plan, timeout=SUBMIT_S), left=left)
 
     async def watch(self, constraint: str, projection: Sequence[str]) -> AsyncIterator[JobsChanged | None]:
         """The jobs as they are, then each change, without end; None when all is about to be told anew."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 32
 """How many submissions may be on their way."""
+LOOK_S: Final = 1.0
 SUBDAG_SUFFIX: Final = ".condor.sub"
 
 
@@ -36,6 +37,7 @@ class Submitter:
         self._waiting: deque[it.Submit] = deque()
         self._wake = trio.Event()
         self._room = trio.CapacityLimiter(AT_ONCE)
+        self._in_interval, self._interval_end = 0, 0.0
         self.under_way = 0
         self._answered = trio.Event()
         self.last_cluster: dict[int, int] = {}
@@ -59,51 +61,69 @@ class Submitter:
     async def run(self) -> None:
         """Submit nodes as they come."""
         delay_s = self._manager.config.seconds("DAGMAN_SUBMIT_DELAY")
+        last = trio.Event()
+        last.set()
         async with trio.open_nursery() as nursery:
             while True:
                 while self._waiting:
+                    await self._turn()
+                    if not self._waiting:  # they have been forgotten meanwhile
+                        break
                     asked = self._waiting.popleft()
                     if delay_s:
                         await trio.sleep(delay_s)
                     await self._room.acquire_on_behalf_of(asked)
-                    # The requests leave in the order of the nodes, so that clusters are numbered as the graph is.
-                    sent = trio.Event()
-                    nursery.start_soon(self._submit, asked, sent)
-                    await sent.wait()
+                    before, last = last, trio.Event()
+                    nursery.start_soon(self._submit, asked, before, last)
                 self._wake = trio.Event()
                 await self._wake.wait()
 
-    async def _submit(self, asked: it.Submit, sent: trio.Event) -> None:
+    async def _turn(self) -> None:
+        """Until one more node may be submitted in this interval (DAGMAN_MAX_SUBMITS_PER_INTERVAL)."""
+        interval_s = self._manager.config.seconds("DAGMAN_USER_LOG_SCAN_INTERVAL")
+        while (most := self._manager.course.limits.submits) and self._in_interval >= most:
+            if self._interval_end <= trio.current_time():
+                break
+            # The limit may be changed meanwhile, and is looked at again.
+            await trio.sleep(min(self._interval_end - trio.current_time(), LOOK_S))
+        if self._interval_end <= trio.current_time():
+            self._in_interval, self._interval_end = 0, trio.current_time() + interval_s
+        self._in_interval += 1
+
+    async def _submit(self, asked: it.Submit, before: trio.Event, sent: trio.Event) -> None:
+        """Submit the node once the one before it has been sent: clusters are numbered as the graph is."""
         self.under_way += 1
         try:
-            await self._one(asked, sent)
+            await self._one(asked, before, sent)
         except SubmitError as error:
             self._failed(asked, error, is_final=True)
         except PoolError as error:
             self._failed(asked, error, is_final=False)
         finally:
-            sent.set()
             self.under_way -= 1
             self._answered.set()
             self._room.release_on_behalf_of(asked)
+        await before.wait()
+        sent.set()
 
     def _failed(self, asked: it.Submit, error: PoolError, *, is_final: bool) -> None:
         said = " ".join(str(error).split())
         line = self._manager.event_line("ULOG_SUBMIT_FAILURE", asked.node, "(-1.-1.-1)", said)
         self._manager.happened(it.SubmitFailed(asked.node, said, is_final), line)
 
-    async def _one(self, asked: it.Submit, sent: trio.Event) -> None:
+    async def _one(self, asked: it.Submit, before: trio.Event, sent: trio.Event) -> None:
         manager = self._manager
         node = manager.course.node(asked.node)
-        if manager.options.dry_run or node.noop:
-            self._pretend(asked.node, node)
-            return
+        pretends = manager.options.dry_run or node.noop
         directory = os.path.join(manager.directory, node.directory)
         submit = node.submit
-        if node.kind == "SUBDAG":
-            sent.set()
+        if node.kind == "SUBDAG" and not pretends:
             await self._write_nested(node, directory, asked.retry)
             submit += SUBDAG_SUFFIX
+        await before.wait()
+        if pretends:
+            self._pretend(asked.node, node)
+            return
         manager.say(
             f"Submitting node {node.name} from file {submit or 'inline description'} using direct job submission"
         )
@@ -115,9 +135,9 @@ class Submitter:
             raise SubmitError("Submit generated multiple job procs; disallowed by DAGMAN_PROHIBIT_MULTI_JOBS setting")
         # Before the request: all that is told from the start after this moment has its jobs, if they are queued.
         generation = manager.generation
-        sent.set()
         try:
-            queued = await manager.schedd.submit(plan)
+            with manager.own.statistics.submit.timed():
+                queued = await manager.schedd.submit(plan, sent.set)
         except ConnectionLost as error:
             await self._look_for(asked, node, generation, error)
             return

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.dag.course import happenings as it
+from pool.dag.course.states import PROVISIONED
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import JobDelta
 
@@ -20,9 +21,8 @@ PROJECTION: Final = [
     *("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "TotalSubmitProcs", "ExitCode", "ExitBySignal", "ExitSignal"),
     *("NumJobStarts", "HoldReason", "ProvisionerState"),
     *("DAGMan_MaxJobs", "DAGMan_MaxIdle", "DAGMan_MaxPreScripts", "DAGMan_MaxPostScripts", "DAGMan_MaxHoldScripts"),
+    "DAGMan_MaxSubmitsPerInterval",
 ]
-PROVISIONED: Final = 2
-"""The ProvisionerState of a provisioner that has done its work."""
 
 
 class Told(NamedTuple):

@@ -119,6 +119,15 @@ class Environment(NamedTuple):
     set: tuple[str, ...] = ()
 
 
+class Odd(NamedTuple):
+    """What is strange in a DAG file, and no mistake."""
+
+    text: str
+    """With its place."""
+    strictness: int
+    """The DAGMAN_USE_STRICT from which on the graph does not run: from 1 if it is severe to 3."""
+
+
 class Dag(NamedTuple):
     """The whole graph."""
 
@@ -140,8 +149,8 @@ class Dag(NamedTuple):
     """SET_JOB_ATTR: attributes of DAGMan's own job, with the text of their expressions."""
     rejected: Place | None = None
     """Where REJECT stands: such a graph is not run."""
-    warnings: tuple[str, ...] = ()
-    """What the reader found strange, each with its place."""
+    warnings: tuple[Odd, ...] = ()
+    """What the reader found strange."""
 
 
 JOIN: Final = "_condor_join_node"

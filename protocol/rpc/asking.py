@@ -42,12 +42,14 @@ class Asking:
         self._deadlines = deadlines.of_loop()
         self._items: dict[int, Items[Any]] = {}
 
-    async def call(self, request: Request[R], timeout: float | None) -> R:
+    async def call(self, request: Request[R], timeout: float | None, left: Callable[[], None] | None = None) -> R:
         """The answer. RemoteError when the other side says no, TimedOut, ConnectionLost."""
         if not self._outbox.has_room:
             await self._outbox.room()
         number = self._connection.call(request.tag, encode(request))
         self._outbox.kick()
+        if left is not None:
+            left()
         # A task that is woken by hand: an event and a memory channel for each call cost a tenth of its time.
         self._waiting[number] = trio.lowlevel.current_task()
 

@@ -163,9 +163,14 @@ class Peer(Known):
 
     # ---- asking
 
-    async def call(self, request: Request[R], *, timeout: float | None = CALL_TIMEOUT_S) -> R:
-        """The answer. RemoteError when the other side says no, TimedOut, ConnectionLost."""
-        return await self._asking.call(request, timeout)
+    async def call(
+        self, request: Request[R], *, timeout: float | None = CALL_TIMEOUT_S, left: Callable[[], None] | None = None
+    ) -> R:
+        """The answer. RemoteError when the other side says no, TimedOut, ConnectionLost.
+
+        `left` is called once the request has its place among those that leave.
+        """
+        return await self._asking.call(request, timeout, left)
 
     def stream(
         self, request: StreamRequest[item_T], *, credit: int = STREAM_CREDIT

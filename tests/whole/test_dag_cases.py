@@ -168,3 +168,57 @@ def test_the_pictures_begin_and_end_as_htcondors(runs: dict[str, Run]) -> None:
         re.sub(r" at .*\"", ' at NOW"', (REAL / "rescue" / name).read_text()) for name in ("x.dot.0", "x.dot.9")
     )
     assert (drawn[0], drawn[-1]) == (first, last)
+
+
+HTCONDORS_LINES: Final = (
+    # Its sockets, configuration and library.
+    *(
+        "Daemon",
+        "Using config source",
+        "config Macros",
+        "CLASSAD_CACHING",
+        "WARNING: Condor is running",
+        "of this machine,",
+    ),
+    *("Can't open directory", "Warning: failed to get attribute DAGNodeName", r"DAGMAN_\w+ setting", "allow_events"),
+    # The cycles of its loop, in which it reads the nodes' log.
+    *("Currently monitoring", "Registering condor_event_timer", "Just submitted", "Reassigning the id of job"),
+    "Initializing user log writer",
+    # The tools that it runs.
+    "Running: /P",
+    # How it reads DAG files, line by line: what is wrong with one is told here with place and caret.
+    *("DAGMAN will adjust edges", "Adjusting edges", "Parsing Splice", "Disabling log line cache", "Failed to parse"),
+    *(
+        r"DAG status: N \(DAG_STATUS_OK\)",
+        "Processing error at",
+        "ERROR: Unknown child node",
+        "ERROR: Node X not found",
+        "Submit warning",
+    ),
+)
+"""What lines of HTCondor's log begin with that ours has not, as nothing of what they are about is here."""
+OURS_LINES: Final = ("Warning: node X", "Writing .dot file")
+"""And of ours that HTCondor's has not."""
+
+
+def kind(line: str) -> str:
+    """A line of the log, without its time and what differs from run to run."""
+    line = re.sub(r"\(-?\d+\.-?\d+\.-?\d+\)", "(J)", re.sub(r"\{.*\}", "{}", line[18:]))
+    line = re.sub(r"\$Condor.*\$", "$", line)
+    line = re.sub(r"(?<![\w+])/[\w./-]+", "/P", re.sub(r"<.*?>", "<>", re.sub(r"\[.*\]", "[]", line)))
+    line = re.sub(r"\b(node|Node Name:|job|PARENTS:|CHILDREN:) [A-Z][\w+]*([ ,][A-Z]\b)*", r"\1 X", line, flags=re.I)
+    return re.sub(r"-?\d+(\.\d+)*", "N", line).strip()
+
+
+def kinds(log: Path) -> set[str]:
+    return {kind(line) for line in log.read_text().splitlines()}
+
+
+@pytest.mark.parametrize("name", RAN)
+def test_the_log_has_each_kind_of_line_that_htcondors_has(runs: dict[str, Run], name: str) -> None:
+    here, real = (kinds(home / "x.dag.dagman.out") for home in (runs[name].home, REAL / name))
+    every = set().union(*(kinds(path) for path in REAL.glob("*/x.dag.dagman.out")))
+    missing = sorted(line for line in real - here if not re.match("|".join(HTCONDORS_LINES), line))
+    # What is wrong with a file is told in words of our own.
+    more = [] if name == "bad1" else sorted(line for line in here - every if not re.match("|".join(OURS_LINES), line))
+    assert "\n".join(["missing:", *missing, "more:", *more]) == "missing:\nmore:"

@@ -23,21 +23,32 @@ from minipool.client.patience import Attempts
 from minipool.client.session import Session
 from minipool.client.steps import Step, Tell
 from minipool.dagman.arguments import parse
-from minipool.dagman.configured import paths, reading
+from minipool.dagman.configured import paths, reading, with_file
 from pool.base.errors import UserError
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.dag.language.reader import read
 from pool.dag.show.past import NodePast, Past, State, failed_in
-from pool.execute.quoting import arguments_of
+from pool.execute.quoting import arguments_of, environment_of
 from pool.jobs.userlog.reader import EventReader
 from pool.jobs.userlog.requests import of_event
 from protocol.messages.schedd import Selection
 
 NEEDS: Final = (
     *("ClusterId", "ProcId", "JobStatus", "HoldReason", "ExitCode", "DAGNodeName", "RemoteHost", "JobCurrentStartDate"),
-    *("Owner", "Iwd", "Args", "Arguments", "DAG_Status", "DAG_NodesTotal", "DAG_NodesDone", "DAG_NodesPrerun"),
+    *(
+        "Owner",
+        "Iwd",
+        "Args",
+        "Arguments",
+        "Env",
+        "Environment",
+        "DAG_Status",
+        "DAG_NodesTotal",
+        "DAG_NodesDone",
+        "DAG_NodesPrerun",
+    ),
     *("DAG_NodesQueued", "DAG_NodesPostrun", "DAG_NodesReady", "DAG_NodesUnready", "DAG_NodesFailed"),
     *("DAG_NodesFutile", "DAG_AdUpdateTime"),
 )
@@ -109,7 +120,12 @@ class Followed:
 
     def _read_on(self) -> list[Change]:
         if self.nodes is None and "DAG_Status" in self.dagman:
-            self.nodes = Nodes(self.session.config, self.dagman)
+            # The graph's own file may say where its log is, and what its nodes are called.
+            own = environment_of(self.dagman).get("_CONDOR_DAGMAN_CONFIG_FILE", "")
+            config = self.session.config
+            if own:
+                config = with_file(config, os.path.join(self.dagman.eval_str("Iwd") or ".", own))
+            self.nodes = Nodes(config, self.dagman)
         if self.nodes is None:
             return []
         with self.lock:

@@ -139,7 +139,7 @@ def _told(dag: Dag, past: list[NodePast], path: Path, *, timed: bool) -> Iterato
             yield ""
             yield headline
             yield from (_why(dag, past, number) for number in numbers_of)
-    yield from (f"warning: {text}" for text in dag.warnings)
+    yield from (f"warning: {odd.text}" for odd in dag.warnings)
 
 
 def _called(dag: Dag, number: int) -> str:

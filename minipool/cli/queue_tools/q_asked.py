@@ -84,11 +84,20 @@ class Asked:
         if direct is not None and direct.lower() != "schedd":
             raise UserError("Error: -direct may only take 'schedd' as an option.")
 
-    def _view(self) -> str:
-        has = self.parsed.has
+    def _kind(self) -> str:
+        """Which jobs are asked for, if not simply all."""
         for key in ("hold-codes", "hold", "run", "idle", "io", "grid", "factory", "jobset", "autocluster"):
-            if has(key):
+            if self.parsed.has(key):
                 return "grid:ec2" if key == "grid" and self.parsed.qualifier(key) == "ec2" else key
+        return ""
+
+    def _view(self) -> str:
+        has, kind = self.parsed.has, self._kind()
+        # Of a graph's jobs these are the usual columns, as in HTCondor's.
+        if kind and not (has("dag") and kind in ("run", "idle")):
+            return kind
+        if kind:
+            return "dag"
         if has("nobatch") or has("unmatchable") or has("stream-results") or self.format is not None:
             return "dag" if has("dag") else "nobatch"
         return "batch" if has("batch") or self._shows_batches else "nobatch"
@@ -112,7 +121,7 @@ class Asked:
         """What the view and the print format narrow the jobs to."""
         found = []
         if self.analyze is None:
-            found.append(q_views.CONSTRAINTS.get(self.view, ""))
+            found.append(q_views.CONSTRAINTS.get(self._kind(), ""))
         for key in ("hold", "hold-codes"):
             found.append(_hold_codes(self.parsed.qualifier(key) or ""))
         if self.format is not None:

@@ -44,14 +44,17 @@ def _succeed(course: Course) -> None:
 
 
 def _fail(course: Course) -> None:
-    if course.halted and not course.final_ran:
+    # The words are HTCondor's, which has two for one thing.
+    if course.failed and (course.final is None or course.final_ran):
+        _say_failed(course, "job(s)")
+        course.shut_down(ExitCode.ERROR, course.status)
+    elif course.halted and not course.final_ran:
         course.say("Exiting because DAG is halted and no jobs or scripts are running")
-        _say_failed(course)
+        _say_failed(course, "Node(s)")
         course.shut_down(ExitCode.ERROR, DagStatus.HALTED)
     elif course.failed:
-        _say_failed(course)
-        status = course.status if course.final_ran else DagStatus.NODE_FAILED
-        course.shut_down(ExitCode.ERROR, status)
+        _say_failed(course, "Node(s)")
+        course.shut_down(ExitCode.ERROR, DagStatus.NODE_FAILED)
     elif course.final_ran:
         course.shut_down(ExitCode.ERROR, course.status)
     else:
@@ -61,8 +64,8 @@ def _fail(course: Course) -> None:
         course.shut_down(ExitCode.ERROR, DagStatus.CYCLE)
 
 
-def _say_failed(course: Course) -> None:
-    course.say("ERROR: the following Node(s) failed:")
+def _say_failed(course: Course, what: str) -> None:
+    course.say(f"ERROR: the following {what} failed:")
     _show(course, [node for node in sorted(course.attempts) if course.states[node] == S.ERROR])
 
 
@@ -86,7 +89,9 @@ def _shown(course: Course, node: int, parents: Sequence[int]) -> Iterator[str]:
     yield f"      Node Name: {this.name}"
     yield f"           Noop: {str(this.noop).lower()}"
     yield f"         NodeID: {node}"
-    yield f"    Node Status: {f'STATUS_{state.name}':<16}"
+    # A node that waits is ready to HTCondor, with something that it waits for.
+    name = S.READY.name if state is S.NOT_READY else state.name
+    yield f"    Node Status: {f'STATUS_{name}':<16}"
     yield f"Node return val: {-1 if one is None else one.value}"
     if state is S.ERROR and one is not None:
         yield f"          Error: {one.error}"

@@ -47,6 +47,8 @@ JOB_ABORTED: Final = -1002
 JOB_SKIPPED: Final = -1004
 """What stands for a job's exit code where there is none; a signal is its negative."""
 SIGNAL_MAX: Final = 64
+PROVISIONED: Final = 2
+"""The ProvisionerState of a provisioner that has done its work."""
 
 
 class Limits(NamedTuple):
@@ -59,6 +61,8 @@ class Limits(NamedTuple):
     pre: int = 0
     post: int = 0
     hold: int = 0
+    submits: int = 0
+    """Nodes that are submitted in each interval."""
 
     def within(self, bounds: Limits) -> Limits:
         """These limits, none of them above its bound; a bound of 0 is none."""

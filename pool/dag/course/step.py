@@ -14,7 +14,7 @@ from pool.dag.course.attempt import Attempt
 from pool.dag.course.course import Course, S
 from pool.dag.course.ending import check_end
 from pool.dag.course.scripts import job_words, return_of
-from pool.dag.course.states import JOB_ABORTED, JOB_SKIPPED, SUBMIT_FAILED, DagStatus, ExitCode
+from pool.dag.course.states import JOB_ABORTED, JOB_SKIPPED, PROVISIONED, SUBMIT_FAILED, DagStatus, ExitCode
 
 
 def step(course: Course, event: it.Event) -> list[it.Effect]:
@@ -366,6 +366,7 @@ def _post_ended(course: Course, node: int, code: int) -> None:
         course.succeed(node, last=course.wants_abort(node))
     else:
         course.say(f"POST Script of node {name} {return_of(code)}")
+        course.say(f"POST for Node {name} returned {code}")
         course.note(node, "POST_SCRIPT_FAILURE", course.job_of(node))
         course.fail_or_retry(node, f"{job_words(one.job_value)}POST Script {return_of(code)}")
     course.abort_if_wanted(node, "POST script", code)
@@ -411,6 +412,7 @@ def _new_limits(course: Course, event: it.NewLimits) -> None:
 
 def _provisioner_ready(course: Course, event: it.ProvisionerReady) -> None:
     if not course.provisioned:
+        course.say(f"Provisioner job state: <{PROVISIONED}>")
         course.provisioned = True
         if course.begun:
             course.begin_all()

@@ -18,6 +18,7 @@ from pool.dag.model import (
     Environment,
     Node,
     NodeKind,
+    Odd,
     Place,
     Retry,
     Script,
@@ -123,6 +124,9 @@ class Draft:
     has_parent: bytearray = field(default_factory=bytearray)
     limits: dict[str, tuple[int, int]] = field(default_factory=dict)
     """MAXJOBS of each category: how deep the scope is that says so, and the number."""
+    limited: dict[str, Line] = field(default_factory=dict)
+    categories: dict[str, Line] = field(default_factory=dict)
+    """Where each is first given: as a limit, and to a node."""
     status_file: StatusFile | None = None
     dot: DotFile | None = None
     jobstate_log: str = ""
@@ -130,12 +134,24 @@ class Draft:
     environment: Environment = NO_ENVIRONMENT
     attributes: dict[str, tuple[str, str]] = field(default_factory=dict)
     rejected: Place | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Odd] = field(default_factory=list)
     sought: dict[tuple[str, str], Place | None] = field(default_factory=dict)
     """Edges whose line is sought, by the names of their nodes."""
     makes_joins: bool = False
     joins: set[int] = field(default_factory=set)
     """The join nodes."""
+
+    def warn(self, line: Line, text: str, strictness: int) -> None:
+        """Something is odd; from this DAGMAN_USE_STRICT on it is an error."""
+        self.warnings.append(Odd(f"{line.file}:{line.number}: {text}", strictness))
+
+    def _check_categories(self) -> None:
+        for name, line in self.limited.items():
+            if name not in self.categories:
+                self.warn(line, f"MAXJOBS {name} has no effect, as no node is of that category", 2)
+        for name, line in self.categories.items():
+            if name not in self.limits:
+                self.warn(line, f"category {name} has no effect without MAXJOBS", 2)
 
     def add(self, node: NodeDraft, scope: Scope) -> None:
         """A new node."""
@@ -167,6 +183,7 @@ class Draft:
 
     def dag(self, file: str, roots: list[Scope]) -> Dag:
         """What has become of it. The draft is used up."""
+        self._check_categories()
         order = [node for root in roots for node in root.nodes()]
         numbers = list(range(len(order)))
         if order != numbers:

@@ -27,8 +27,11 @@ HINT_NAMES_MAX: Final = 5_000
 """Among more names none is sought that was meant."""
 _ORDINARY: Final = ("JOB", "SUBDAG")
 _ORDINARY_ONLY: Final = frozenset(("retry", "priority", "category", "done", "save_point"))
-_SAID_ONCE: Final = frozenset(("pre", "post", "hold", "priority"))
-"""A second command for one node replaces the first, with a warning."""
+_SAID_ONCE: Final = {
+    "pre": ("PRE script", 3), "post": ("POST script", 3), "hold": ("HOLD script", 3), "priority": ("priority", 2),
+    "pre_skip": ("PRE_SKIP", 3), "category": ("category", 3),
+}  # fmt: skip
+"""A second command for one node replaces the first, with a warning; as strict as HTCondor's are."""
 
 
 def edges(draft: Draft, scope: Scope, line: Line, command: EdgesLine) -> None:
@@ -83,9 +86,10 @@ def setting(draft: Draft, scope: Scope, line: Line, command: Setting) -> None:
             raise wrong(f"{node.name} is the {node.kind} node, which has no {why}", *line, command.node)
         if field == "category":
             value = _category(scope, str(value))
-        elif field in _SAID_ONCE and (before := getattr(node, field)) and before != value:
-            of = field if field == "priority" else f"{field.upper()} script"
-            draft.warnings.append(f"{line.file}:{line.number}: {node.name} has a {of} already, which this one replaces")
+            draft.categories.setdefault(value, line)
+        if field in _SAID_ONCE and (before := getattr(node, field)) and before != value:
+            of, strictness = _SAID_ONCE[field]
+            draft.warn(line, f"{node.name} has a {of} already, which this one replaces", strictness)
         setattr(node, field, value)
 
 
@@ -107,7 +111,7 @@ def variables(draft: Draft, scope: Scope, line: Line, command: VarsLine) -> None
         new = {variable.name.lower() for variable in command.variables}
         # What ALL_NODES replaces was meant to be replaced, and would be told of each node.
         if len(nodes) == 1 and (again := [old.name for old in node.variables if old.name.lower() in new]):
-            draft.warnings.append(f"{line.file}:{line.number}: VARS {again[0]} is defined already for {node.name}")
+            draft.warn(line, f"VARS {again[0]} is defined already for {node.name}", 3)
         node.variables = (*(old for old in node.variables if old.name.lower() not in new), *command.variables)
 
 
@@ -126,12 +130,13 @@ def _nodes(draft: Draft, scope: Scope, name: str, field: str) -> list[NodeDraft]
 def max_jobs(draft: Draft, scope: Scope, line: Line, command: MaxJobsLine) -> None:
     """MAXJOBS: what is said further out holds."""
     name = _category(scope, command.category)
+    draft.limited.setdefault(name, line)
     # The same depth says it again, and then the last counts.
     depth, limit = draft.limits.get(name, (scope.depth, command.limit))
     if depth < scope.depth or (depth > scope.depth and limit != command.limit):
         outer, inner = (limit, command.limit) if depth < scope.depth else (command.limit, limit)
         if outer != inner:
-            draft.warnings.append(f"{line.file}:{line.number}: MAXJOBS {name} is {outer}, as outside, not {inner}")
+            draft.warn(line, f"MAXJOBS {name} is {outer}, as outside, not {inner}", 2)
     if depth >= scope.depth:
         draft.limits[name] = scope.depth, command.limit
 
@@ -178,12 +183,11 @@ def _pins(scope: Scope, line: Line, name: str, side: str) -> list[list[int]]:
 def of_graph(draft: Draft, scope: Scope, line: Line, command: GraphSetting) -> None:
     """What a command says of the whole graph."""
     field, value = command.field, command.value
-    here = f"{line.file}:{line.number}"
     if field == "rejected":
         # Even in a splice: whoever wrote it wants that nothing runs.
         draft.rejected = draft.rejected or Place(line.file, line.number)
     elif scope.depth:
-        draft.warnings.append(f"{here}: {command.keyword} has no effect in a splice")
+        draft.warn(line, f"{command.keyword} has no effect in a splice", 3)
     elif isinstance(value, Environment):
         before = draft.environment
         draft.environment = Environment((*before.get, *value.get), (*before.set, *value.set))
@@ -194,7 +198,7 @@ def of_graph(draft: Draft, scope: Scope, line: Line, command: GraphSetting) -> N
     elif field == "config":
         raise wrong(f"CONFIG says {known} already", *line, str(value), expected="one configuration file in all")
     else:
-        draft.warnings.append(f"{here}: {command.keyword} is said already; the first counts")
+        draft.warn(line, f"{command.keyword} is said already; the first counts", 3)
 
 
 def unknown(draft: Draft, scope: Scope, line: Line, name: str) -> DagError:

@@ -198,7 +198,8 @@ class _Reader:
     def _special(self, command: NodeLine, line: Line, scope: Scope) -> None:
         kind = command.kind
         if command.done:
-            self.draft.warnings.append(f"{line.file}:{line.number}: DONE has no effect on a {kind} node")
+            # As severe as anything to HTCondor, which then goes on all the same.
+            self.draft.warn(line, f"DONE has no effect on a {kind} node", 2)
         if kind == "SERVICE":
             return
         if kind == "FINAL" and scope.depth:

@@ -37,6 +37,7 @@ from pool.config import Config
 from pool.dag.model import Node, Script
 from pool.jobs.userlog.event import event_text
 from pool.jobs.userlog.event_log import Executing, Exit, Submitted, Terminated, submit_notes
+from pool.jobs.userlog.reader import EventReader, LoggedEvent
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import JobDelta, JobsChanged
 from protocol.rpc.remote import ConnectionLost
@@ -96,11 +97,15 @@ class World:
     """What is killed at the points of these numbers."""
     lives: Iterator[tuple[int, str]] = field(default_factory=lambda: iter(()))
     """After how many points from the begin of each condor_dagman what is killed."""
+    chooses: Callable[[str], str] = lambda _: ""
+    """What is killed at the point of this name."""
     killed: int = 0
     now: float = 0.0
     queue: dict[JobId, ClassAd] = field(default_factory=dict)
     history: list[ClassAd] = field(default_factory=list)
     own: ClassAd = field(default_factory=lambda: ClassAd({"ClusterId": 1, "ProcId": 0, "QDate": int(time.time())}))
+    room_s: list[float] = field(default_factory=list)
+    """How long each submission waits for room on the connection, the next one last."""
     locks: list[int] = field(default_factory=list)
     """Descriptors of lock files, which a process that ends lets go of."""
     epoch: int = 0
@@ -128,7 +133,8 @@ class World:
         number = len(self.points)
         self.points.append(name)
         self.passed += 1
-        what = self.kills.get(number) or (self._end_of_life[1] if self.passed == self._end_of_life[0] else "")
+        at_end = self._end_of_life[1] if self.passed == self._end_of_life[0] else ""
+        what = self.kills.get(number) or at_end or self.chooses(name)
         if what in (SCHEDD, BOTH):
             self._kill_schedd()
             points, then = next(self.lives, (0, ""))
@@ -200,6 +206,15 @@ class World:
         self._tell(id, ad)
         self.later(0.02, lambda: self._end(id, code))
 
+    def _run_of(self, node: str) -> str:
+        return f"{node}, which has run {self.attempts(node)} times"
+
+    def _said(self, changed: JobsChanged) -> str:
+        return "; ".join(
+            f"{self._run_of(delta.ad.eval_str('DAGNodeName') or '')}: {delta.ad.eval_int('JobStatus')}, left {delta.left}"
+            for delta in changed.deltas
+        )
+
     def attempts(self, node: str) -> int:
         """How often the node's jobs have run."""
         return -(-self.ran[node] // self.jobs_of.get(node, 1))
@@ -227,21 +242,24 @@ class World:
 
     # ---- what is asked of the schedd
 
-    async def submit(self, plan: Plan) -> Done:
-        self.point(f"submit {plan.node}: not sent")
+    async def submit(self, plan: Plan, left: Callable[[], None]) -> Done:
+        name = f"submit {self._run_of(plan.node)}"
+        self.point(f"{name}: not sent")
         epoch = self.epoch
+        await trio.sleep(self.room_s.pop() if self.room_s else 0)
         self._sent.append(plan)
-        self.point(f"submit {plan.node}: sent")
+        left()
+        self.point(f"{name}: sent")
         await trio.sleep(0.002)
         if epoch != self.epoch:
             raise ConnectionLost("the schedd is gone")
         self._sent.remove(plan)
         done = self.commit(plan)
-        self.point(f"submit {plan.node}: queued")
+        self.point(f"{name}: queued")
         await trio.sleep(0.002)
         if epoch != self.epoch:
             raise ConnectionLost("the schedd is gone")
-        self.point(f"submit {plan.node}: answered")
+        self.point(f"{name}: answered")
         return done
 
     async def watch(self, constraint: str, projection: Sequence[str]) -> AsyncIterator[JobsChanged | None]:
@@ -253,7 +271,7 @@ class World:
             deltas = [JobDelta(job_id=id, ad=ad.copy()) for id, ad in self.queue.items()]
             yield JobsChanged(deltas=deltas, synced=True)
             while (changed := await receive.receive()) is not None:
-                self.point("told of jobs")
+                self.point(f"told {self._said(changed)}")
                 yield changed
             await trio.sleep(0.1)
 
@@ -296,13 +314,14 @@ class World:
 
     async def run_script(self, script: Script, command: tuple[str, ...], directory: str, node: str) -> tuple[int, str]:
         key = f"{script.kind} {node}"
-        self.point(f"{key}: not begun")
+        name = f"{script.kind} {self._run_of(node)}"
+        self.point(f"{name}: not begun")
         self.scripts[key] += 1
         # As good as the run of the jobs that it follows, however often it is asked.
         code = int(self.attempts(node) <= self.script_failures.get(key, -1))
-        self.point(f"{key}: begun")
+        self.point(f"{name}: begun")
         await trio.sleep(0.005)
-        self.point(f"{key}: ended")
+        self.point(f"{name}: ended")
         return code, ""
 
     # ---- a condor_dagman
@@ -374,6 +393,7 @@ def in_world(world: World, dag: str, patch: pytest.MonkeyPatch) -> Iterator[Worl
         patched.setattr(submitter, "plan_of", plan_of)
         patched.setattr(manager, "run_script", world.run_script)
         patched.setattr(manager.Manager, "_each_second", no_second)  # a thread would not know this clock
+        patched.setattr(NodesLog, "events", _read_once())
         for owner, name in (
             (NodesLog, "_append"),
             (NodesLog, "truncate"),
@@ -396,6 +416,23 @@ def _between_points(world: World, name: str, function: Callable[..., Any]) -> Ca
         return done
 
     return call
+
+
+def _read_once() -> Callable[[NodesLog], Iterator[LoggedEvent]]:
+    """The events of a log that grows, each parsed in the first recovery that meets it, and handed to the others."""
+    known, reader = "", EventReader()
+    events: list[LoggedEvent] = []
+
+    def read(log: NodesLog) -> Iterator[LoggedEvent]:
+        nonlocal known, events, reader
+        text = Path(log.path).read_text() if os.path.exists(log.path) else ""
+        if not text.startswith(known):  # it was truncated
+            known, events, reader = "", [], EventReader()
+        events += reader.feed(text[len(known) :])
+        known = text
+        yield from events
+
+    return read
 
 
 class _PointsAtReplace:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from minipool.dagman.configured import SHOWN, bounds, configuration, settings_text
+from minipool.dagman.arguments import parse
+from minipool.dagman.configured import SHOWN, bounds, complaints, configuration, paths, settings_text
+from minipool.dagman.cycle_times import Statistics
 from minipool.dagman.main import _refused
 from minipool.dagman.own_job import OwnJob
-from pool.classad import ClassAd
+from pool.base.errors import ConfigError
+from pool.classad import ClassAd, parse_ad
 from pool.config import load_config
 from pool.config.knobs import find
 from pool.dag.course.course import Course
@@ -18,7 +22,7 @@ from pool.dag.course.states import Limits
 from pool.dag.files.metrics import RunFacts, metrics_text
 from pool.dag.language.reader import read
 from pool.dag.model import Dag
-from tests.pool.dag.cases import reader
+from tests.pool.dag.cases import CASES, reader
 
 
 def a_dag(text: str) -> Dag:
@@ -65,7 +69,13 @@ def test_the_log_has_a_line_for_each_knob_as_htcondors_has() -> None:
     ("setting", "text", "said"),
     [
         ("DAGMAN_USE_STRICT = 3", "JOB A a\nPRIORITY A 1\nPRIORITY A 2\n", "Warning is fatal error because of"),
-        ("DAGMAN_USE_STRICT = 2", "JOB A a\nPRIORITY A 1\nPRIORITY A 2\n", None),
+        ("DAGMAN_USE_STRICT = 2", "JOB A a\nPRIORITY A 1\nPRIORITY A 2\n", "x.dag:3: A has a priority already"),
+        ("DAGMAN_USE_STRICT = 1", "JOB A a\nPRIORITY A 1\nPRIORITY A 2\n", None),
+        ("DAGMAN_USE_STRICT = 2", "JOB A a\nCATEGORY A c\n", "x.dag:2: category c has no effect without MAXJOBS"),
+        ("DAGMAN_USE_STRICT = 2", "JOB A a\nMAXJOBS c 2\n", "x.dag:2: MAXJOBS c has no effect"),
+        ("DAGMAN_USE_STRICT = 2", "JOB A a\nCATEGORY A c\nMAXJOBS c 2\n", None),
+        ("DAGMAN_USE_STRICT = 2", 'JOB A a\nVARS A a="1"\nVARS A a="2"\n', None),
+        ("DAGMAN_USE_STRICT = 3", 'JOB A a\nVARS A a="1"\nVARS A a="2"\n', "x.dag:3: VARS a is defined already"),
         ("DAGMAN_USE_STRICT = 3", "JOB A a\n", None),
         ("DAGMAN_STARTUP_CYCLE_DETECT = true", "JOB A a\nJOB B b\nPARENT A CHILD B\nPARENT B CHILD A\n", "A -> B -> A"),
         ("", "JOB A a\nJOB B b\nPARENT A CHILD B\nPARENT B CHILD A\n", None),
@@ -89,3 +99,36 @@ def test_the_metrics_have_the_graphs_figures_if_asked_for() -> None:
         "}",
     ]
     assert "graph_" not in metrics_text(course, facts)
+
+
+def test_the_statistics_are_named_and_ordered_as_htcondors() -> None:
+    real = (CASES / "rescue" / "x.dag.dagman.out").read_text()
+    lines = [line[18:] for line in real.splitlines() if "Runtime Statistics" in line]
+    statistics = Statistics()
+    assert statistics.line() == lines[0]
+    for probe in (statistics.event, statistics.sleep, statistics.submit, statistics.log):
+        probe.add(1.0)
+    assert re.sub(r"=[\d.]+", "", statistics.line()) == re.sub(r"=[\d.]+", "", lines[-1])
+    ad = parse_ad(statistics.ad_text())
+    assert [ad.eval_float(f"SleepCycleTime{name}") for name in ("Avg", "Std", "Count")] == [1.0, 1.0, 1.0]
+    statistics.sleep.add(3.0)
+    assert "SleepCycleTimeAvg=2.000; SleepCycleTimeMax=3.000; SleepCycleTimeMin=1.000; SleepCycleTimeStd=1.414; " in (
+        statistics.line()
+    )
+
+
+def test_what_a_graphs_own_file_says_in_vain_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    own.write_text("DAGMAN_MAX_JOB_IDLE = 5\nDAGMAN_ALLOW_EVENTS = 5\nDAGMAN_MAX_JOBS_IDLE = 5\n")
+    monkeypatch.setenv("CONDOR_CONFIG", "/dev/null")
+    monkeypatch.setenv("_CONDOR_DAGMAN_CONFIG_FILE", str(own))
+    assert complaints(configuration()) == [
+        f'{own}:1: warning: unknown knob "DAGMAN_MAX_JOB_IDLE" (did you mean "DAGMAN_MAX_JOBS_IDLE"?)',
+        f'{own}:2: warning: "DAGMAN_ALLOW_EVENTS" is a knob of HTCondor\'s that has no effect here',
+    ]
+
+
+def test_the_log_of_nodes_has_no_macro_left() -> None:
+    config = load_config([], environ={}, overrides={"DAGMAN_DEFAULT_NODE_LOG": "@(DAG_DIR)/@(DAGDIR).log"})
+    with pytest.raises(ConfigError, match="it has no such macro"):
+        paths(parse(["x.dag"]), config, {})

@@ -6,15 +6,17 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from minipool.dagman import main
 from pool.config import Config, load_config
+from pool.dag.language.reader import Options, read
 from tests.minipool.dagman.simulated import BOTH, DAGMAN, SCHEDD, World, in_world
 
 SMALL: Final = """
@@ -131,21 +133,73 @@ def lives(dice: random.Random, most: int = 40) -> Iterator[tuple[int, str]]:
         yield dice.randrange(3, most), dice.choice([DAGMAN, SCHEDD, BOTH])
 
 
-@pytest.mark.slow
-def test_a_diamond_of_200_nodes_under_many_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = [f"N{number}" for number in range(198)]
-    lines = [f"JOB {name} n.sub" for name in ("A", "Z", *layer)]
-    for number, name in enumerate(layer):
+LAYER: Final = [f"N{number}" for number in range(198)]
+FAILURES: Final = {name: number % 3 for number, name in enumerate(LAYER)}
+BAD_POSTS: Final = {f"POST {name}": number // 3 % 3 for number, name in enumerate(LAYER)}
+DIAMOND_RUNS: Final = {
+    "A": 1, "Z": 1, **{name: 1 + (number % 3 or number // 3 % 3) for number, name in enumerate(LAYER)}
+}  # fmt: skip
+
+
+def diamond() -> str:
+    """200 nodes, each of the middle with retries, each third of those with scripts."""
+    lines = [f"JOB {name} n.sub" for name in ("A", "Z", *LAYER)]
+    for number, name in enumerate(LAYER):
         lines += [f"RETRY {name} 2", f"PARENT A CHILD {name}", f"PARENT {name} CHILD Z"]
         lines += [f"SCRIPT PRE {name} pre", f"SCRIPT POST {name} post"] if number % 3 == 0 else []
-    failures = {name: number % 3 for number, name in enumerate(layer)}
-    world = World(tmp_path, failures, {f"POST {name}": number // 3 % 3 for number, name in enumerate(layer)})
-    world.lives = lives(random.Random(2), 120)
-    with in_world(world, "\n".join(lines), monkeypatch):
-        assert world.run(configured(), *["-MaxJobs", "20", "-MaxPre", "3", "-MaxPost", "3"], away_s=0.015) == 0
-    expected = {name: 1 + (number % 3 or number // 3 % 3) for number, name in enumerate(layer)}
-    assert dict(world.ran) == {"A": 1, "Z": 1, **expected}
-    assert world.killed > 50
+    return "\n".join(lines)
+
+
+class EachStep:
+    """Who is to die at which step: at each step one of the three, at the steps of one node of each kind all of them.
+
+    A step is a point of `simulated`, by its name: a message that is sent, committed, answered or told, a script that
+    begins or ends, a file that comes into its place; of which node, and after how many runs of its jobs. The nodes of
+    the middle are of nine kinds, by how often their jobs and scripts fail. One run goes through many deaths, or the way
+    to each step would be gone again for each.
+    """
+
+    def __init__(self, steps: Iterable[str]) -> None:
+        victims, several = cycle((DAGMAN, SCHEDD, BOTH)), re.compile(r"N(9|[1-9]\d+)\b")
+        # Neighbours die of something else.
+        self.left = {
+            step: [victim for victim, _ in zip(victims, range(1 if several.search(step) else 3), strict=False)]
+            for step in dict.fromkeys(steps)
+        }
+        self.all = sum(map(len, self.left.values()))
+
+    def __call__(self, step: str) -> str:
+        if not (left := self.left.get(step)):
+            return ""
+        victim = left.pop()
+        if not left:
+            del self.left[step]
+        return victim
+
+
+@pytest.mark.slow
+def test_a_diamond_of_200_nodes_dies_at_most_of_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The graph is the same in all lives, and to read it would be half of the time.
+    graph = read(["x.dag"], lambda _: diamond(), Options())
+    monkeypatch.setattr(main, "read", lambda *_, rescue: graph)
+    deaths = EachStep(run_diamond(tmp_path / "whole", monkeypatch, None, 0.0))
+    # What follows a death is not what would have come without it: a step that one run does not come to, the next may.
+    for run, away_s in enumerate((0.0, 0.015, 10.0)):
+        run_diamond(tmp_path / str(run), monkeypatch, deaths, away_s)
+    assert deaths.all - sum(map(len, deaths.left.values())) > 2_500
+
+
+def run_diamond(home: Path, patch: pytest.MonkeyPatch, deaths: EachStep | None, away_s: float) -> list[str]:
+    """Run it under these deaths, and see what has run; its steps."""
+    home.mkdir()
+    world = World(home, FAILURES, BAD_POSTS)
+    if deaths is not None:
+        world.chooses = deaths
+    with in_world(world, diamond(), patch):
+        assert world.run(configured(), "-MaxJobs", "20", "-MaxPre", "3", "-MaxPost", "3", away_s=away_s) == 0
+    assert dict(world.ran) == DIAMOND_RUNS
+    shutil.rmtree(home)
+    return world.points
 
 
 @pytest.mark.parametrize("reset", ["True", "False"])

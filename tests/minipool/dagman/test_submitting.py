@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from minipool.client.session import Session
 from minipool.dagman.submitting import Around, inherited, lines_of, plan_of
 from pool.classad import ClassAd, expr
 from pool.config import load_config
+from tests.minipool.dagman.simulated import World, in_world
 from tests.pool.dag.course.played import course_of
 
 AROUND = Around(nodes_log="/d/x.dag.nodes.log", dag_id=7)
@@ -58,3 +61,27 @@ def test_attributes_of_the_graphs_own_job_are_handed_down_with_a_prefix_once() -
     nested = ClassAd({"ClusterId": 5, "Orig_ClusterId": 4})
     assert inherited(nested, "ClusterId", "Orig_") == ("MY.Orig_ClusterId=4",)
     assert set(before(AROUND._replace(inherited=lines))) - set(before(AROUND)) == set(lines)
+
+
+def test_requests_leave_in_the_order_of_the_nodes_however_long_each_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"N{number}" for number in range(20)]
+    world = World(tmp_path)
+    # The connection has room for the last of them first.
+    world.room_s = [0.001 * number for number in range(20)]
+    with in_world(world, "\n".join(f"JOB {name} n.sub" for name in names), monkeypatch):
+        assert world.run(load_config([], environ={}, subsystem="DAGMAN")) == 0
+    sent = [point.split()[1].rstrip(",") for point in world.points if point.endswith(": sent")]
+    assert sent == names
+
+
+def test_no_more_nodes_are_submitted_in_an_interval_than_the_configuration_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knobs = {"DAGMAN_MAX_SUBMITS_PER_INTERVAL": "3", "DAGMAN_USER_LOG_SCAN_INTERVAL": "7"}
+    world = World(tmp_path)
+    with in_world(world, "\n".join(f"JOB N{number} n.sub" for number in range(8)), monkeypatch):
+        assert world.run(load_config([], environ={}, overrides=knobs, subsystem="DAGMAN")) == 0
+    assert 14 <= world.now < 15
+    assert world.own.eval_int("DAGMan_MaxSubmitsPerInterval") == 3

@@ -59,7 +59,7 @@ def told(dag: Dag) -> str:
         value = getattr(dag, field)
         if value != Dag._field_defaults.get(field):
             lines.append(f"{field}: {str(value) if isinstance(value, Place) else _plain(value)}")
-    return "\n".join([*lines, *(f"warning: {text}" for text in dag.warnings)])
+    return "\n".join([*lines, *(f"warning: {odd.text}" for odd in dag.warnings)])
 
 
 def _node(dag: Dag, number: int) -> str:
