@@ -19,6 +19,7 @@ SUITES = (
     "collector",
     "dag",
     "floods",
+    "gang",
     "lasting",
     "launch",
     "messages",

@@ -84,12 +84,13 @@ def starters(pool: RealPool, place: Path) -> list[int]:
 
 def test_each_node_knows_its_place_and_the_log_tells_of_all(pool: RealPool) -> None:
     place = pool.place("count")
-    (job,) = pool.until_done(submit(pool, place, 3, COUNT, ALL))
+    (job,) = pool.until_done(submit(pool, place, 3, COUNT, f'{ALL}\n+Given = "$$(Cpus) cpus"'))
     assert [(place / f"o.{node}").read_text() for node in range(3)] == [f"{node} of 3\n" for node in range(3)]
     assert events(place) == ["000", "014", "014", "014", "001", "015", "015", "015", "005"]
     assert "Job executing on host: MPI_job\n" in (place / "job.log").read_text()
     shown = {name: job.eval(name) for name in ("JobUniverse", "MinHosts", "MaxHosts", "OrigMaxHosts", "CurrentHosts")}
     assert shown == {"JobUniverse": 11, "MinHosts": 3, "MaxHosts": 3, "OrigMaxHosts": 3, "CurrentHosts": 0}
+    assert job.eval_str("MATCH_EXP_Given") == "1 cpus"
     assert len(set(job.eval_str("AllRemoteHosts", "").split(","))) == 3
     assert job.eval_str("Scheduler", "").startswith("DedicatedScheduler@here@")
 

@@ -363,8 +363,7 @@ class Claims:
 
     def _forget(self, claim: Claim) -> None:
         core = self.core
-        if claim.gathering is not None:
-            claim.gathering.lost(claim)
+        self.gangs.lost(claim)
         del self._claims[claim.public]
         self.startd(claim.startd).discard(claim)
         core.holdings_in(claim.pool).discard(claim)

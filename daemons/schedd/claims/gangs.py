@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from daemons.base.faults import fault
+from daemons.schedd.claims.next_job import note_begin
 from daemons.schedd.execution.gang import Gang
-from pool.jobs import late_macros, run
+from pool.jobs import late_macros
 from pool.jobs.claims.events import JobGiven, Unneeded
 from pool.jobs.vocabulary.nodes import hosts, is_gang, size_of
 
@@ -35,38 +36,37 @@ class Gathering:
     def __init__(self, gangs: Gangs, job: Job) -> None:
         self.job = job
         self._gangs = gangs
-        self._claims: list[Claim] = []
-        self._granted: set[str] = set()
+        self._slots: dict[Claim, bool] = {}
+        """In the order of its nodes; whether they were granted."""
         self._size = size_of(gangs.claims.core.queue.ad(job))
         self._timer = trio.CancelScope()
 
     @property
     def missing(self) -> int:
         """How many slots it still has to be offered."""
-        return self._size - len(self._claims)
+        return self._size - len(self._slots)
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether it waits for this slot, or has it."""
+        return claim in self._slots
 
     def add(self, claim: Claim) -> None:
         """One more is asked for."""
-        claim.gathering = self
-        self._claims.append(claim)
+        self._slots[claim] = False
         if not self.missing:
             self.job.busy = True
             self._gangs.claims.core.waiting.discard(self.job)
 
     def granted(self, claim: Claim) -> None:
         """The slot is there; with the last of them the job begins."""
-        self._granted.add(claim.public)
-        if len(self._granted) == self._size:
+        self._slots[claim] = True
+        if self._has() == self._size:
             claims = self._let_go()
             self._gangs.begin(self.job, claims)
 
     def lost(self, claim: Claim) -> None:
         """The slot was refused, or is gone: another has to be found."""
-        if claim not in self._claims:
-            return
-        self._claims.remove(claim)
-        self._granted.discard(claim.public)
-        claim.gathering = None
+        del self._slots[claim]
         self.job.busy = False
         self._gangs.claims.core.settle(self.job)
 
@@ -76,20 +76,22 @@ class Gathering:
             self._gangs.claims.happens(claim, Unneeded())
 
     def _let_go(self) -> list[Claim]:
-        claims, self._claims = self._claims, []
-        for claim in claims:
-            claim.gathering = None
+        claims = list(self._slots)
+        self._slots.clear()
         self._timer.cancel()
         self.job.busy = False
         self._gangs.over(self)
         return claims
+
+    def _has(self) -> int:
+        return sum(self._slots.values())
 
     async def until_late(self, most_s: float) -> None:
         """Give up when that time is over."""
         with self._timer:
             await trio.sleep(most_s)
             core = self._gangs.claims.core
-            has = len(self._granted)
+            has = self._has()
             core.log.always(f"Job {self.job.id} has {has} of {self._size} slots, and gives them back")
             self.give_up()
             core.cool_down(self.job, 1 + has)
@@ -144,12 +146,16 @@ class Gangs:
     async def _request(self, gathering: Gathering, claim: Claim) -> None:
         refused = await self.claims.ask_for(claim, gathering.job)
         if refused:
-            gathering.lost(claim)
             self.claims.refused(claim, gathering.job, refused)
-        elif claim.gathering is gathering:
+        elif gathering.holds(claim):
             gathering.granted(claim)
         else:
             self.claims.happens(claim, Unneeded())
+
+    def lost(self, claim: Claim) -> None:
+        """The claim is over; where it was one that a job gathers, another has to be found."""
+        if self._gathering is not None and self._gathering.holds(claim):
+            self._gathering.lost(claim)
 
     def over(self, gathering: Gathering) -> None:
         """The job gathers no longer."""
@@ -185,19 +191,8 @@ class Gangs:
         gang = self.claims.new_gang(job)
         for node, claim in enumerate(members):
             self._give(gang, claim, node, expanded[node])
-        head = members[0]
-        changes = run.begin(
-            ad,
-            head.slot_ad,
-            head.public,
-            head.startd,
-            core.now(),
-            machine_attrs=core.settings.machine_attrs,
-            history_length=core.settings.machine_attrs_length,
-        )
-        core.apply(job, changes)
+        note_begin(core, job, members[0], expanded[0])
         core.queue.change(job, hosts(claim.slot_name for claim in members))
-        core.stats["JobsStarted"] += 1
         return gang
 
     def _give(self, gang: Gang, claim: Claim, node: int, expanded: dict[str, object]) -> None:

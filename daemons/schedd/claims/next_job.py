@@ -112,8 +112,15 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
     claim.shadow = shadow
     claims.happens(claim, JobGiven(activation))
     core.executions.begins(job, shadow)
+    note_begin(core, job, claim, expanded)
+    core.queue.claim_works(claim.work())
+    return shadow
+
+
+def note_begin(core: Core, job: Job, claim: Claim, expanded: dict[str, object]) -> None:
+    """Note in the job's ad that it begins in this slot; of a parallel job, its node 0."""
     changes = run.begin(
-        ad,
+        core.queue.ad(job),
         claim.slot_ad,
         claim.public,
         claim.startd,
@@ -126,9 +133,7 @@ def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
     matched = {name: value for name, value in expanded.items() if name.startswith("MATCH_EXP_")}
     if matched:
         core.queue.change(job, matched)
-    core.queue.claim_works(claim.work())
     core.stats["JobsStarted"] += 1
-    return shadow
 
 
 async def keep_idle(claims: Claims, claim: Claim, keep_s: float) -> Shadow | None:

@@ -19,7 +19,6 @@ from protocol.rpc.endpoints import Peer
 from protocol.security.ticket import digest_of, new_secret
 
 if TYPE_CHECKING:
-    from daemons.schedd.claims.gangs import Gathering
     from daemons.schedd.claims.run_now import RunNowWish
     from daemons.schedd.execution.shadow import Shadow
 
@@ -88,8 +87,6 @@ class Claim:
     """A job that shall have the slot next (condor_now)."""
     node: int | None = None
     """Which node of a parallel job it runs."""
-    gathering: Gathering | None = None
-    """The parallel job that gathers its slots, while this is one of them."""
     _asking: trio.Lock | None = field(default=None, init=False)
 
     @property
