@@ -41,3 +41,10 @@ def test_each_keyword_has_a_case(cases: list[Case]) -> None:
         if line.strip()
     }
     assert KEYWORDS - said == set()
+
+
+def test_each_keyword_has_a_case_in_which_its_own_line_is_wrong() -> None:
+    # Below each message stands the line that it is about.
+    quoted = [line.split() for case in WRONG for line in case.expected.splitlines() if line.startswith("    ")]
+    about = {words[0].upper().replace("-", "_") for words in quoted if words}
+    assert KEYWORDS - about == set()
