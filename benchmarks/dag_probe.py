@@ -32,7 +32,7 @@ ONCE = "test $0 != b || test -e failed || { touch failed; exit 1; }"
 RETRIED = f"{JOB}executable = /bin/sh\ntransfer_executable = false\narguments = \"-c '{ONCE}' $(JOB)\"\nqueue\n"
 HELD = f"hold = true\n{TRUE}"
 SLEEP = f"{JOB}executable = /bin/sleep\ntransfer_executable = false\narguments = 3600\nqueue\n"
-WORDS = ("ULOG_EXECUTE", "ULOG_JOB_HELD", "done with RECOVERY")
+WORDS = ("ULOG_EXECUTE", "ULOG_SUBMIT", "done with RECOVERY")
 STRANDS = 50
 """How many chains of quick nodes run beside each other."""
 
@@ -251,7 +251,7 @@ def _recovered(dag: str, jobs: int) -> dict[str, object]:
 def measure_queued(count: int) -> dict[str, object]:
     """Nodes whose jobs are all queued, and the questions about them."""
     this = Run(beside(count), {"node.sub": HELD, "all.config": "DAGMAN_MAX_JOBS_IDLE = 0\n"})
-    wall = this.until(lambda: this.said["ULOG_JOB_HELD"] >= count, "all jobs")
+    wall = this.until(lambda: this.said["ULOG_SUBMIT"] >= count, "all jobs")
     found = {"wall": wall, "cpu": this.cpu, "peak": this.peak, "schedd_cpu": this.schedd_cpu}
     for name, words in (("q", ["condor_q"]), ("q_dag", ["condor_q", "-dag", "-nobatch"])):
         before = cpu_of(this.schedd)

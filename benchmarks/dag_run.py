@@ -140,7 +140,10 @@ def figures() -> Iterator[Figure]:
     peer = shlex.split(os.environ.get(PEER, ""))
     if not peer:
         print(f"{PEER} is not set: no HTCondor is measured beside", file=sys.stderr)
-    with bench({"NUM_CPUS": str(SLOTS), "DAGMAN_MAX_JOBS_IDLE": "0"}) as pool:
+    with bench({"NUM_CPUS": str(SLOTS)}) as pool:
+        # Where jobs read it as well.
+        with open(pool.directory / "config", "a", encoding="utf-8") as config:
+            config.write("DAGMAN_MAX_JOBS_IDLE = 0\n")
         for probe in PROBES:
             here = _here(pool, probe)
             there = _there(peer, probe) if peer else {}

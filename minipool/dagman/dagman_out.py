@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from typing import IO, Final
 
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
@@ -18,7 +19,13 @@ _HEAD: Final = (
 
 def now_text(at: float) -> str:
     """`11/22/26 19:00:32`, as each line begins."""
-    return time.strftime("%m/%d/%y %H:%M:%S", time.localtime(at))
+    return _second_text(int(at))
+
+
+@lru_cache(maxsize=1)
+def _second_text(second: int) -> str:
+    # A storm of lines is of one second, and making this is a third of writing a line.
+    return time.strftime("%m/%d/%y %H:%M:%S", time.localtime(second))
 
 
 class DagmanOut:

@@ -18,6 +18,7 @@ from pool.jobs.userlog.reader import EventReader, LoggedEvent
 
 NOOP_PROC = 2147483647
 """The job of nodes that have none (HTCondor tells them apart by the third number)."""
+FACTORY = -1
 _NO_TIME = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
 _TERMINATED = (
     *(f"{_NO_TIME}{whose} {where} Usage" for whose in ("Run", "Total") for where in ("Remote", "Local")),
@@ -94,6 +95,10 @@ class Replay:
         self._factories: set[int] = set()
         self._fakes: dict[int, int] = {}
         self.last_fake = 0
+        self._open: dict[int, set[int]] = {}
+        """The jobs of each cluster whose end the log has not had, and FACTORY while it makes more."""
+        self._early: dict[int, it.ScriptEnded] = {}
+        """Ends of POST scripts that stand before those of their nodes' jobs: two write to the log, each in its time."""
 
     def events(self, logged: LoggedEvent) -> Sequence[it.Event]:
         """What one event of the log says."""
@@ -108,13 +113,34 @@ class Replay:
             self.last_fake = max(self.last_fake, logged.subproc)
             return () if node is None else (it.WasSkipped(node),)
         if logged.number == 16:
-            node = self._numbers.get(str(logged.attributes.get("DAGNodeName", "")))
-            return () if node is None else (it.ScriptEnded(node, "POST", _code(logged)),)
+            return self._post_ended(logged)
         if proc == NOOP_PROC:
             node = self._fakes.get(logged.subproc)
             return (it.JobEnded(node, 0, 0, 0),) if node is not None and logged.number == 5 else ()
         node = self.clusters.get(cluster)
-        return () if node is None else _of_job(logged, node)
+        return () if node is None else (*_of_job(logged, node), *self._job_ended(logged))
+
+    def _post_ended(self, logged: LoggedEvent) -> Sequence[it.Event]:
+        node = self._numbers.get(str(logged.attributes.get("DAGNodeName", "")))
+        if node is None:
+            return ()
+        ended = it.ScriptEnded(node, "POST", _code(logged))
+        if self._open.get(logged.job.cluster):
+            self._early[logged.job.cluster] = ended
+            return ()
+        return (ended,)
+
+    def _job_ended(self, logged: LoggedEvent) -> Sequence[it.Event]:
+        """The POST script's end, if this was what it stood before."""
+        cluster, proc = logged.job
+        left = self._open.get(cluster)
+        if logged.number not in (5, 9, 36) or left is None:
+            return ()
+        left.discard(FACTORY if logged.number == 36 else proc)
+        if left:
+            return ()
+        del self._open[cluster]
+        return (self._early.pop(cluster),) if cluster in self._early else ()
 
     def _submitted(self, logged: LoggedEvent) -> Sequence[it.Event]:
         cluster, proc = logged.job
@@ -125,6 +151,7 @@ class Replay:
             self._fakes[logged.subproc] = node
             self.last_fake = max(self.last_fake, logged.subproc)
             return (it.Submitted(node, 0, 1),)
+        self._open.setdefault(cluster, {FACTORY} if cluster in self._factories else set()).add(proc)
         if cluster in self.clusters:
             return (it.JobMade(node, cluster, proc),)
         self.clusters[cluster] = node

@@ -143,6 +143,8 @@ class _Run:
         self.procs: set[int] = set()
         self.failed = ""
         self.makes_jobs = is_factory
+        self.post: NodePast | None = None
+        """What its POST script has made of the node; it may come before the end of the jobs: two write to the log."""
 
 
 def _after(past: NodePast, run: _Run, event: Mapping[str, Any], *, has_post: bool) -> NodePast:
@@ -160,15 +162,16 @@ def _after(past: NodePast, run: _Run, event: Mapping[str, Any], *, has_post: boo
             else:
                 run.procs.discard(event["proc"])
                 run.failed = run.failed or _how(event["type"], attributes)
-            if has_post:  # it decides, later
-                return past._replace(state="running", why=run.failed)
+            if has_post:  # it decides
+                return run.post or past._replace(state="running", why=run.failed)
             if run.failed:
                 return past._replace(state="failed", why=run.failed, seconds=took)
             if not run.procs and not run.makes_jobs:
                 return past._replace(state="done", why="", seconds=took)
         case 16:
             how = _how(16, attributes)
-            return past._replace(state="failed" if how else "done", why=how and f"POST script: {how}", seconds=took)
+            run.post = past._replace(state="failed" if how else "done", why=how and f"POST script: {how}", seconds=took)
+            return run.post
     return past
 
 

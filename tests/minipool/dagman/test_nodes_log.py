@@ -47,6 +47,20 @@ def test_the_jobs_of_nodes_are_told_and_no_others(tmp_path: Path) -> None:
     ]
 
 
+def test_a_post_script_whose_end_stands_before_that_of_its_nodes_jobs_ended_after_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag.nodes.log"
+    first, *others = JOBS.split("005 (")
+    path.write_text(first)
+    NodesLog(str(path)).post_ended("A", 2, 0)
+    with open(path, "a") as file:
+        file.write("".join(f"005 ({other}" for other in others))
+    assert [one for _, one in replayed(NodesLog(str(path)))][3:] == [
+        it.JobEnded(0, 2, 0, 3),
+        it.JobEnded(0, 2, 1, None, 9),
+        it.ScriptEnded(0, "POST", 0),
+    ]
+
+
 def test_what_is_no_job_is_read_as_it_was_written(tmp_path: Path) -> None:
     log = NodesLog(str(tmp_path / "x.dag.nodes.log"))
     log.truncate()

@@ -86,6 +86,15 @@ def test_events_of_a_nodes_jobs(events: list[dict[str, object]], expected: NodeP
     assert look_back(a_dag("JOB A a\nRETRY A 1"), events=events) == [expected]
 
 
+@pytest.mark.parametrize(("code", "state"), [(0, "done"), (2, "failed")])
+def test_a_post_script_has_the_last_word_where_its_end_stands_before_its_jobs(code: int, state: str) -> None:
+    # condor_dagman writes that of the script, the schedd that of the job.
+    script = an_event(16, 1, 12, TerminatedNormally=True, ReturnValue=code)
+    events = [submitted("A", 1, 10), script, an_event(5, 1, 12, ReturnValue=0)]
+    (past,) = look_back(a_dag("JOB A a\nSCRIPT POST A p"), events=events)
+    assert (past.state, past.seconds) == (state, 2)
+
+
 def test_what_waits_for_a_failed_node_never_runs_unless_the_edge_is_weak() -> None:
     dag = a_dag("JOB A a\nJOB B a\nJOB C a\nJOB D a\nPARENT A CHILD B\nPARENT B CHILD C\nWEAK PARENT A CHILD D")
     past = look_back(dag, status=[{"Node": "A", "NodeStatus": 6, "StatusDetails": "PRE script failed with status 1"}])
