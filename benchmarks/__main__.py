@@ -25,6 +25,7 @@ SUITES = (
     "messages",
     "pool_run",
     "queue",
+    "remote_io",
     "rpc",
     "running",
     "scale",

@@ -74,8 +74,10 @@ class _OpenFiles:
                 self._files.popitem(last=False)
 
     def drop(self, request: TreeIo) -> None:
+        """Those that the request says are closed."""
         with self._lock:
-            self._files.pop(_key(request), None)
+            for handle in request.closed:
+                self._files.pop((request.activation, request.tree, handle), None)
 
     def drop_all(self, activation: str) -> None:
         with self._lock:
@@ -148,6 +150,7 @@ def _answered(request: TreeIo, home: str, bounds: DirectoryBounds, files: _OpenF
     operation = OPERATIONS.get(request.operation)
     if operation is None:
         return IoDone(value=-errno.EINVAL)
+    files.drop(request)
     try:
         done = operation(_Place(request, bounds.real(home)), request, files)
     except OSError as error:
@@ -236,8 +239,9 @@ def _file(place: _Place, request: TreeIo, files: _OpenFiles, flags: int) -> _Ope
     return found
 
 
-def _open(place: _Place, request: TreeIo, files: _OpenFiles) -> Facts:
-    flags, mode = request.numbers
+def _open(place: _Place, request: TreeIo, files: _OpenFiles) -> bytes:
+    """The file's facts, and behind them its bytes, if there are no more than were asked for."""
+    flags, mode, bytes_max = request.numbers
     found = place.open(flags & ~os.O_TRUNC, mode & 0o7777)
     if flags & os.O_CREAT and os.fstat(found.fd).st_size == 0:
         # Exactly the mode that was asked for: the asker's kernel knows the job's umask, not this process's.
@@ -246,12 +250,9 @@ def _open(place: _Place, request: TreeIo, files: _OpenFiles) -> Facts:
         os.ftruncate(found.fd, 0)
     if request.handle:
         files.keep(request, found)
-    return _facts(os.fstat(found.fd))
-
-
-def _close(place: _Place, request: TreeIo, files: _OpenFiles) -> int:
-    files.drop(request)
-    return 0
+    facts = _facts(os.fstat(found.fd))
+    small = 0 < facts.size <= min(bytes_max, BYTES_MAX)
+    return facts.pack() + (os.pread(found.fd, facts.size, 0) if small else b"")
 
 
 def _read(place: _Place, request: TreeIo, files: _OpenFiles) -> bytes:
@@ -390,7 +391,6 @@ def _readlink(place: _Place, request: TreeIo, files: _OpenFiles) -> bytes:
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "stat": lambda place, request, files: place.facts(),
     "open": _open,
-    "close": _close,
     "read": _read,
     "write": _write,
     "append": _append,

@@ -16,16 +16,17 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import Final
 
 from daemons.base.linux import status_fields
 from daemons.host.account import Account, acting_as
 from daemons.host.first_process import FirstProcess, start_first_process
-from daemons.host.mounts import mounted_below
+from daemons.host.mounts import mounted_below, mounts
 from pool.base.errors import PoolError, UserError
 from pool.execute.isolation import HomeMount, Isolation, is_below
+from pool.execute.remote_io import objection
 
 _CLONE_FS: Final = 0x00000200
 _CLONE_NEWNS: Final = 0x00020000
@@ -36,6 +37,8 @@ _SYS_MOVE_MOUNT, _SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 429, 430, 431, 432
 """The calls of the kernel that make and attach mounts by descriptor; their numbers are those of every machine."""
 _SYS_OPEN_TREE, _OPEN_TREE_CLONE, _AT_RECURSIVE = 428, 1, 0x8000
 _SYS_PIVOT_ROOT: Final = {"x86_64": 155}.get(os.uname().machine, 41)
+READ_AHEAD_KB: Final = 1024
+"""How much of a file at home the kernel asks for ahead of who reads it."""
 _COVERED_MAX: Final = 4096
 _CLOEXEC, _SET_FD, _CREATE, _NOSUID_NODEV_NOEXEC, _AT_FDCWD, _EMPTY_PATH = 1, 5, 6, 2 | 4 | 8, -100, 4
 _NS_GET_USERNS: Final = 0xB701
@@ -185,10 +188,17 @@ def _mount_home(home: HomeMount, place: str) -> None:
     # Only the job's account gets in, root does not: this process, which serves it, cannot come to wait for itself.
     options = f"fd={home.device},rootmode=40000,user_id={home.uid},group_id={home.gid}"
     mount("home", place, kind="fuse", flags=_MS_NOSUID | _MS_NODEV, options=options)
+    # 128 KiB at a time, which is usual, are many journeys; where /sys cannot be written it stays at that.
+    device = next((one.device for one in reversed(mounts()) if (one.kind, one.source) == ("fuse", "home")), "")
+    with suppress(OSError), open(f"/sys/class/bdi/{device}/read_ahead_kb", "w") as file:
+        file.write(str(READ_AHEAD_KB))
 
 
 def _make_place(path: str, isolation: Isolation, account: Account) -> None:
     """Have a directory there to mount on, in this namespace alone."""
+    # A link of this machine may lead elsewhere than the name says.
+    if reason := objection(os.path.realpath(path), os.path.dirname(isolation.sandbox)):
+        raise IsolationError(f"cannot show {path} to the job: {reason}")
     there = path
     while not os.path.isdir(there):
         if os.path.lexists(there):

@@ -48,8 +48,15 @@ def facts_of(status: os.stat_result, uid: int, gid: int) -> Facts:
 
 
 def read_facts(data: bytes) -> Facts:
-    """The facts that were packed; struct.error when they are anything else."""
-    return Facts._make(_FACTS.unpack(data))
+    """The facts that were packed; ValueError when they are anything else."""
+    return read_opened(data)[0]
+
+
+def read_opened(data: bytes) -> tuple[Facts, bytes]:
+    """The facts of a file, and the bytes behind them."""
+    if len(data) < _FACTS.size:
+        raise ValueError("these are no facts of a file")
+    return Facts._make(_FACTS.unpack_from(data)), data[_FACTS.size :]
 
 
 def pack_entry(name: bytes, facts: Facts) -> bytes:

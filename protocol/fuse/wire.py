@@ -194,22 +194,22 @@ class TooOld(Exception):
     """The kernel speaks an older protocol."""
 
 
-def init(asked: Asked, *, write_bytes_max: int, read_ahead: int) -> bytes:
-    """What both sides go by; TooOld for a kernel that cannot."""
-    major, minor, kernels_read_ahead, flags = asked.fields(_INIT_IN)
+def init(asked: Asked, *, write_bytes_max: int, read_bytes_max: int, read_ahead: int) -> bytes:
+    """What both sides go by; TooOld for a kernel that cannot. It reads no further ahead than the mount's own bound."""
+    major, minor, _, flags = asked.fields(_INIT_IN)
     if (major, minor) < (MAJOR, MINOR_LEAST):
         raise TooOld(f"the kernel speaks version {major}.{minor} of FUSE, and 7.{MINOR_LEAST} is needed")
     background = 16
     return _INIT_OUT.pack(
         MAJOR,
         MINOR,
-        min(kernels_read_ahead, read_ahead),
+        read_ahead,
         flags & WANTED,
         background,
         background,
         write_bytes_max,
         1,
-        write_bytes_max // PAGE,
+        read_bytes_max // PAGE,
         0,
     )
 

@@ -236,8 +236,8 @@ class TreeIo(Request[IoDone], tag="agent.tree_io"):
     """One operation on the files of a running job that has them where they are (see daemons.agent.remote_tree).
 
     `tree`: which of the job's directories (pool.execute.remote_io.trees); `path` and `to` are relative to it. `handle`:
-    a file that the asker has open, under a number of its own. `serial`: of what must not be done twice, asked again
-    after a connection was lost; 0 for what may.
+    a file that the asker has open, under a number of its own; `closed`: those that it has open no more. `serial`: of
+    what must not be done twice, asked again after a connection was lost; 0 for what may.
     """
 
     activation: str
@@ -248,6 +248,7 @@ class TreeIo(Request[IoDone], tag="agent.tree_io"):
     numbers: list[int] = []
     data: bytes = b""
     handle: int = 0
+    closed: list[int] = []
     serial: int = 0
 
 

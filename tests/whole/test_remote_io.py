@@ -47,7 +47,9 @@ def made_of(path: Path) -> tuple[int, ...]:
 def submitted(pool: RealPool, here: Path, description: str) -> ClassAd:
     """The last ad of such a job."""
     rest = "want_remote_io = true\noutput = out\nerror = err\nlog = log\nqueue\n"
-    (ad,) = pool.until_done(pool.submit(description + rest, cwd=here))
+    cluster = pool.submit(description + rest, cwd=here)
+    pool.until(lambda: not pool.jobs(str(cluster)), "the end of the job", deadline_s=900)
+    (ad,) = pool.until_done(cluster)
     return ad
 
 
@@ -80,3 +82,32 @@ def test_an_unmodified_sort_of_a_gibibyte_that_only_the_access_point_has(pool: R
     assert (ad.eval("ExitCode"), (here / "err").read_text()) == (0, "")
     subprocess.run(["sort", "-c", here / "sorted"], check=True, env={"LC_ALL": "C", "PATH": os.environ["PATH"]})
     assert made_of(here / "sorted") == made_of(here / "words")
+
+
+def test_who_wants_to_see_output_of_a_running_job_is_told_where_it_is(pool: RealPool) -> None:
+    here = home(pool, "shown")
+    rest = "want_remote_io = true\noutput = out\nlog = log\nqueue\n"
+    cluster = pool.submit(
+        "executable = /bin/sh\narguments = \"-c 'echo seen; while [ ! -e go ]; do sleep 0.1; done'\"\n" + rest, cwd=here
+    )
+    # What the job prints is at home while it runs, and what is made there is seen by the job.
+    pool.until(lambda: (here / "out").exists() and (here / "out").read_text() == "seen\n", "the output")
+    with pytest.raises(AssertionError, match="at the access point"):
+        pool.tool("condor_tail", f"{cluster}.0")
+    (here / "go").touch()
+    pool.until_done(cluster)
+
+
+def test_a_schedd_that_comes_back_finds_the_job_at_work_with_its_files(pool: RealPool) -> None:
+    here = home(pool, "restart")
+    rest = "want_remote_io = true\nlog = log\nqueue\n"
+    script = "n=0; while [ ! -e go ]; do n=$((n+1)); echo $n >> counted; sleep 0.05; done; echo done >> counted"
+    cluster = pool.submit(f"executable = /bin/sh\narguments = \"-c '{script}'\"\n" + rest, cwd=here)
+    pool.until(lambda: (here / "counted").exists(), "the job at work")
+    pool.restart_of("schedd")
+    (here / "go").touch()
+    (ad,) = pool.until_done(cluster)
+    lines = (here / "counted").read_text().split()
+    # No line twice and none missing, though some were under way when nobody was there to take them.
+    assert lines == [*map(str, range(1, len(lines))), "done"]
+    assert ad.eval("NumJobStarts") == 1

@@ -17,6 +17,7 @@ from daemons.host.account import acting_as
 from daemons.starter.launch.body import Scene
 from pool.base.errors import UserError
 from pool.execute.plan import NULL
+from pool.execute.remote_io import wants_remote_io
 from pool.files.transfer import listed_outputs
 from protocol.messages.live import TAIL_BYTES_MAX, TAIL_WAIT_MAX_S, Tail, TailFiles, Tails
 
@@ -44,6 +45,10 @@ async def tail(scene: Scene, request: TailFiles, is_over: Callable[[], bool]) ->
 
 def _wanted(scene: Scene, request: TailFiles) -> Iterator[_Wanted]:
     plan, job = scene.plan, scene.job
+    if wants_remote_io(job):
+        raise UserError(
+            "The job's files are at the access point while it runs (want_remote_io): they can be read there."
+        )
     seen = set()
     for asked, path, attribute in ((request.stdout, plan.stdout, "Out"), (request.stderr, plan.stderr, "Err")):
         if asked and path != NULL:

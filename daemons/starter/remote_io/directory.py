@@ -20,16 +20,18 @@ import trio
 from daemons.host.account import Account
 from daemons.starter.remote_io.home import Home
 from daemons.starter.remote_io.reading import Reading
-from daemons.starter.remote_io.server import Operation
+from daemons.starter.remote_io.server import AtOnce, Operation
 from daemons.starter.remote_io.writing import UNSENT, Budget, Writing
 from pool.files.nodes import Node, Nodes
 from pool.files.read_ahead import Reader
-from protocol.files.facts import OWN, Facts, read_entries, read_facts
+from protocol.files.facts import OWN, Facts, read_entries, read_facts, read_opened
 from protocol.fuse import wire
 from protocol.fuse.wire import Asked, Attributes, Change, Op
 
 ATTRIBUTES_S: Final = 1.0
 _VALID_NS: Final = int(ATTRIBUTES_S * 1e9)
+SMALL_BYTES: Final = 64 * 1024
+"""A file of so many bytes at most comes when it is opened."""
 HIDDEN: Final = ".remote_io_{}_{}"
 """The name of a file that was removed while it is open."""
 _KEPT, _NOW = -1, -2
@@ -106,6 +108,11 @@ class HomeDirectory:
             Op.ACCESS: self._access,
         }
 
+    @property
+    def at_once(self) -> dict[int, AtOnce]:
+        """The same where nothing is to be asked at home: most of many small reads and writes."""
+        return {Op.READ: self._read_now, Op.WRITE: self._write_now}
+
     def forget(self, asked: Asked) -> None:
         """The kernel forgets files."""
         for number, lookups in wire.forgotten(asked):
@@ -173,9 +180,9 @@ class HomeDirectory:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         parent, (name,) = self._node(asked.node), asked.names(wire.MODE_IN)
-        numbers = (os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(mode))
+        numbers = (os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(mode), 0)
         done = await self._home.ask(self._tree, "open", _join(parent.path, name), numbers=numbers, once=True)
-        return self._entry(parent, name, read_facts(done.data))
+        return self._entry(parent, name, read_opened(done.data)[0])
 
     async def _symlink(self, asked: Asked) -> bytes:
         parent, (name, target) = self._node(asked.node), asked.names()
@@ -302,10 +309,10 @@ class HomeDirectory:
         node.opens += 1
         return handle
 
-    def _writer_of(self, node: Node) -> int:
-        """One that may write anywhere in the file; 0 for none."""
-        writers = (one.number for one in self._handles.values() if one.node is node and one.writes and not one.appends)
-        return next(writers, 0)
+    def _writer_of(self, node: Node, *, appends: bool = False) -> int:
+        """One that may write anywhere in the file, or at its end; 0 for none."""
+        writers = (one for one in self._handles.values() if one.node is node and one.writes and one.appends is appends)
+        return next((one.number for one in writers), 0)
 
     async def _open(self, asked: Asked) -> bytes:
         flags, _ = asked.fields(wire.OPEN_IN)
@@ -314,17 +321,20 @@ class HomeDirectory:
             await writing.settle()
         handle = self._new_handle(node, flags)
         try:
-            numbers = (_remote_flags(flags), 0)
+            numbers = (_remote_flags(flags), 0, 0 if handle.writes else SMALL_BYTES)
             done = await self._home.ask(self._tree, "open", node.path, numbers=numbers, handle=handle.number)
         except BaseException:
             self._let_go(handle)
             raise
-        facts = read_facts(done.data)
+        facts, data = read_opened(done.data)
         # What was closed at home before is seen from here on, as with NFS.
         same = (node.size, node.mtime) == (facts.size, facts.mtime)
         node.size, node.mtime, node.size_seen = facts.size, facts.mtime, facts.size
         if not same:
             self._reading.drop(node.number)
+        if data:
+            self._reading.keep(node.number, data)
+            handle.reader.asks_for(0)
         return wire.opened(handle.number, wire.KEEP_CACHE if same else 0)
 
     async def _create(self, asked: Asked) -> bytes:
@@ -332,10 +342,10 @@ class HomeDirectory:
         parent, (name,) = self._node(asked.node), asked.names(wire.CREATE_IN)
         self._last += 1
         number = self._last
-        numbers = (_remote_flags(flags) | flags & (os.O_EXCL | os.O_TRUNC) | os.O_CREAT, stat.S_IMODE(mode))
+        numbers = (_remote_flags(flags) | flags & (os.O_EXCL | os.O_TRUNC) | os.O_CREAT, stat.S_IMODE(mode), 0)
         path = _join(parent.path, name)
         done = await self._home.ask(self._tree, "open", path, numbers=numbers, handle=number, once=True)
-        facts = read_facts(done.data)
+        facts, _ = read_opened(done.data)
         told = self._entry(parent, name, facts)
         node = parent.children[name]
         node.opens += 1
@@ -357,39 +367,49 @@ class HomeDirectory:
 
         return await self._reading.read(node.number, handle.reader, size, at, node.size_seen, fetch)
 
+    def _read_now(self, asked: Asked) -> bytes | None:
+        number, at, size, *_ = asked.fields(wire.READ_IN)
+        handle = self._handles.get(number)
+        if handle is None or handle.node.number in self._writing:
+            return None
+        node = handle.node
+        return self._reading.read_now(node.number, handle.reader, size, at, node.size_seen)
+
     async def _write(self, asked: Asked) -> bytes:
+        writing, data, at = self._to_write(asked)
+        await writing.write(data, at)
+        return wire.written(len(data))
+
+    def _write_now(self, asked: Asked) -> bytes | None:
+        if asked.fields(wire.NUMBER_IN)[0] not in self._handles:
+            return None
+        writing, data, at = self._to_write(asked)
+        return wire.written(len(data)) if writing.write_now(data, at) else None
+
+    def _to_write(self, asked: Asked) -> tuple[Writing, memoryview, int]:
+        """Where bytes go, the bytes, and their place."""
         number, at, size, *_ = asked.fields(wire.READ_IN)
         handle = self._handle(number)
         node = handle.node
         writing = self._writing.get(node.number)
         if writing is None:
-            writing = self._writing[node.number] = self._new_writing(handle)
+            writing = self._writing[node.number] = self._new_writing(node)
         self._reading.drop(node.number)
-        data = bytes(asked.body[wire.READ_IN.size : wire.READ_IN.size + size])
-        await writing.write(data, UNSENT if handle.appends else at)
         if not handle.appends:
             node.size_seen = max(node.size_seen, at + size)
-        return wire.written(size)
+        return writing, asked.body[wire.READ_IN.size : wire.READ_IN.size + size], UNSENT if handle.appends else at
 
-    def _new_writing(self, handle: _Handle) -> Writing:
-        node = handle.node
-
+    def _new_writing(self, node: Node) -> Writing:
         async def send(data: bytes, at: int) -> int:
+            # By now: the one that wrote may be closed.
+            handle = self._writer_of(node, appends=at == UNSENT)
             if at == UNSENT:
-                return (
-                    await self._home.ask(
-                        self._tree,
-                        "append",
-                        node.path,
-                        numbers=(node.inode,),
-                        data=data,
-                        handle=handle.number,
-                        once=True,
-                    )
-                ).value
+                done = await self._home.ask(
+                    self._tree, "append", node.path, numbers=(node.inode,), data=data, handle=handle, once=True
+                )
+                return done.value
             numbers = (node.inode, at)
-            writer = self._writer_of(node)  # by now: the one that wrote may be closed
-            await self._home.ask(self._tree, "write", node.path, numbers=numbers, data=data, handle=writer)
+            await self._home.ask(self._tree, "write", node.path, numbers=numbers, data=data, handle=handle)
             return at + len(data)
 
         return Writing(send, self._nursery, self._budget)
@@ -415,7 +435,7 @@ class HomeDirectory:
         self._let_go(handle)
         if not node.opens and writing is not None and writing.is_idle:
             self._writing.pop(node.number, None)
-        await self._home.ask(self._tree, "close", handle=handle.number)
+        self._home.closed(self._tree, handle.number)
         if node.hidden and not node.opens and not node.is_gone:
             path = node.path
             self._nodes.removed(node)

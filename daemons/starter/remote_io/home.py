@@ -34,6 +34,7 @@ class Home:
     def __init__(self, request: RunJob, line: SharedConnection, log: Log) -> None:
         self._request, self._line, self._log = request, line, log
         self._serial = 0
+        self._closed: dict[int, list[int]] = {}
         self._scopes: set[trio.CancelScope] = set()
         self._is_over = False
         self.is_cut = False
@@ -44,6 +45,10 @@ class Home:
         self._is_over = True
         for scope in self._scopes:
             scope.cancel()
+
+    def closed(self, tree: int, handle: int) -> None:
+        """Say with the next question that this file is open no more; nobody waits for that."""
+        self._closed.setdefault(tree, []).append(handle)
 
     async def ask(
         self,
@@ -69,6 +74,7 @@ class Home:
             numbers=list(numbers),
             data=data,
             handle=handle,
+            closed=self._closed.pop(tree, []),
             serial=self._serial if once else 0,
         )
         done: IoDone | None = None

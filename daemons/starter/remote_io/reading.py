@@ -32,7 +32,24 @@ class Reading:
 
     def drop(self, file: int) -> None:
         """What is kept of a file may not be true any more."""
-        self._blocks.drop(file)
+        if len(self._blocks):
+            self._blocks.drop(file)
+
+    def keep(self, file: int, data: bytes) -> None:
+        """The whole of a small file came when it was opened."""
+        block = _Block()
+        block.data = data
+        block.done.set()
+        self._blocks.keep(file, 0, block)
+
+    def read_now(self, file: int, reader: Reader, size: int, at: int, file_size: int) -> bytes | None:
+        """What is here and needs nothing to be fetched ahead; None when it may take more."""
+        number, start = divmod(at, BLOCK_BYTES)
+        block = self._blocks.get(file, number)
+        end = start + size
+        if block is None or reader.last != number or end > BLOCK_BYTES or not block.done.is_set() or block.error:
+            return None
+        return block.data[start:end] if len(block.data) >= min(end, file_size - number * BLOCK_BYTES) else None
 
     async def read(self, file: int, reader: Reader, size: int, at: int, file_size: int, fetch: Fetch) -> bytes:
         """What somebody asks for, of a file that had this size; OSError as it failed at home."""

@@ -91,7 +91,7 @@ class ServedHomes:
         server = Server(device, self._log)
         directory = HomeDirectory(number, self._home, self._account, nursery, share, self._budget, server.changed)
         self._servers.append((server, directory))
-        nursery.start_soon(server.run, directory.operations, directory.forget)
+        nursery.start_soon(server.run, directory.operations, directory.at_once, directory.forget)
 
     async def settle(self) -> int:
         """The job's processes have ended: write the rest. The errno of what no program was told, 0 for none."""

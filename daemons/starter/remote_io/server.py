@@ -14,11 +14,12 @@ from typing import Final
 import trio
 
 from daemons.base.log import Log
+from daemons.host.namespaces import READ_AHEAD_KB
 from protocol.fuse import wire
 from protocol.fuse.wire import Asked, Op, TooOld
 
 WRITE_BYTES_MAX: Final = 128 * 1024
-READ_AHEAD_BYTES: Final = 1024 * 1024
+READ_BYTES_MAX: Final = 1024 * 1024
 REQUESTS_MAX: Final = 128
 INTERRUPTED_S: Final = 1.0
 MOUNT_LOOK_S: Final = 0.002
@@ -29,6 +30,10 @@ _PASSING: Final = frozenset({errno.EINTR, errno.ENOENT})
 
 Operation = Callable[[Asked], Awaitable[bytes | None]]
 """What belongs to the answer; None where there is none. OSError says no."""
+AtOnce = Callable[[Asked], bytes | None]
+"""The same where it takes no waiting; None where it may take some."""
+AT_ONCE_MAX: Final = 64
+"""How many requests are done so one after another before others of this process have their turn."""
 
 
 def open_device() -> int:
@@ -41,6 +46,7 @@ class Server:
 
     def __init__(self, device: int, log: Log) -> None:
         self._device, self._log = device, log
+        self._in_a_row = 0
         self._under_way: dict[int, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(REQUESTS_MAX)
         self._buffer = bytearray(WRITE_BYTES_MAX + wire.HEAD_BYTES_MAX)
@@ -48,9 +54,11 @@ class Server:
         """Whether it is mounted, or has been."""
         self.ended = trio.Event()
 
-    async def run(self, operations: dict[int, Operation], forget: Callable[[Asked], None]) -> None:
+    async def run(
+        self, operations: dict[int, Operation], at_once: dict[int, AtOnce], forget: Callable[[Asked], None]
+    ) -> None:
         """Until the mount is gone."""
-        self._operations, self._forget = operations, forget
+        self._operations, self._at_once, self._forget = operations, at_once, forget
         try:
             async with trio.open_nursery() as nursery:
                 while (asked := await self._next()) is not None:
@@ -61,7 +69,10 @@ class Server:
 
     async def _next(self) -> Asked | None:
         while True:
-            await trio.lowlevel.checkpoint()
+            self._in_a_row += 1
+            if self._in_a_row > AT_ONCE_MAX:
+                self._in_a_row = 0
+                await trio.lowlevel.checkpoint()
             try:
                 size = os.readv(self._device, [self._buffer])
             except BlockingIOError:
@@ -86,6 +97,8 @@ class Server:
             self._forget(asked)
         elif asked.op == Op.INTERRUPT:
             nursery.start_soon(self._interrupt, asked.fields(wire.NUMBER_IN)[0])
+        elif (at_once := self._at_once.get(asked.op)) is not None and (body := at_once(asked)) is not None:
+            self._reply(wire.header(asked.unique, len(body)), body)
         elif (operation := self._operations.get(asked.op)) is None:
             self._reply(wire.refusal(asked.unique, errno.ENOSYS))
         else:
@@ -97,7 +110,9 @@ class Server:
     def _begin(self, asked: Asked) -> None:
         self.has_begun = True
         try:
-            body = wire.init(asked, write_bytes_max=WRITE_BYTES_MAX, read_ahead=READ_AHEAD_BYTES)
+            body = wire.init(
+                asked, write_bytes_max=WRITE_BYTES_MAX, read_bytes_max=READ_BYTES_MAX, read_ahead=READ_AHEAD_KB << 10
+            )
         except TooOld as error:
             self._log.error("Files cannot be served", error)
             self._reply(wire.refusal(asked.unique, errno.EPROTO))

@@ -30,9 +30,17 @@ class Budget:
         self._most, self._used = most, 0
         self._changed = Signal()
 
+    def has(self, size: int) -> bool:
+        """Whether there is room."""
+        return self._used == 0 or self._used + size <= self._most
+
     async def take(self, size: int) -> None:
         """Wait for room."""
-        await self._changed.until(lambda: self._used == 0 or self._used + size <= self._most)
+        await self._changed.until(lambda: self.has(size))
+        self._used += size
+
+    def take_now(self, size: int) -> None:
+        """Where there is room."""
         self._used += size
 
     def give_back(self, size: int) -> None:
@@ -85,10 +93,21 @@ class Writing:
         """The errno that nobody was told yet."""
         return self._error
 
-    async def write(self, data: bytes, at: int) -> None:
+    async def write(self, data: bytes | memoryview, at: int) -> None:
         """Take the bytes; OSError is what has become of earlier ones."""
         self._tell()
         await self._budget.take(len(data))
+        self._add(data, at)
+
+    def write_now(self, data: bytes | memoryview, at: int) -> bool:
+        """Take the bytes if that takes no waiting, and nothing is to be told."""
+        if self._error or not self._budget.has(len(data)):
+            return False
+        self._budget.take_now(len(data))
+        self._add(data, at)
+        return True
+
+    def _add(self, data: bytes | memoryview, at: int) -> None:
         follows = self._at == UNSENT if at == UNSENT else self._at >= 0 and at == self._at + len(self._waiting)
         if self._waiting and (not follows or len(self._waiting) + len(data) > PIECE_BYTES):
             self.start()

@@ -18,6 +18,7 @@ from daemons.base.linux import is_zombie
 from daemons.host import namespaces
 from daemons.host.account import Account, named_account
 from daemons.host.cgroup import ControlGroup
+from daemons.host.mounts import mounts
 from daemons.host.namespaces import IsolationError, can_isolate
 from daemons.host.tree import start_ticks
 from daemons.startd.starters.leftovers import Trace, sweep
@@ -25,8 +26,9 @@ from daemons.starter.launch.bare import start_process
 from daemons.starter.launch.fork import LaunchError
 from daemons.starter.launch.spawn import JobSpawner
 from daemons.starter.launch.terms import Terms
+from daemons.starter.remote_io.server import open_device
 from pool.execute.cgroup import Trees
-from pool.execute.isolation import Isolation
+from pool.execute.isolation import HomeMount, Isolation
 from pool.execute.plan import NULL, RunPlan
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
@@ -259,3 +261,46 @@ async def test_p6_a_killed_starters_namespace_ends_with_the_sweep(grouped: bool)
         with trio.fail_after(60):
             while not is_zombie(first):
                 await trio.sleep(0.02)
+
+
+# ---- directories of the access point
+
+
+def test_a_place_is_made_for_a_directory_that_the_machine_does_not_have(scratch: Scratch) -> None:
+    crowded = scratch.root / "crowded"
+    crowded.mkdir()
+    (crowded / "file").write_text("as before")
+    (crowded / "sub").mkdir()
+    (crowded / "sub" / "inner").write_text("inside")
+    (crowded / "link").symlink_to("file")
+    for path in (str(crowded / "new" / "deep"), "/minipool-test-not-there/deep"):
+        above = os.path.dirname(os.path.dirname(path))
+        before = sorted(os.listdir(above))
+        device = open_device()
+        isolation = Isolation(
+            sandbox=str(scratch.sandbox), homes=(HomeMount(path, device, scratch.account.uid, scratch.account.gid),)
+        )
+        try:
+            with namespaces.inside(isolation, scratch.account):
+                mounted = [one.point for one in mounts() if one.kind == "fuse" and one.source == "home"]
+                seen = sorted(os.listdir(above))
+                read = [(crowded / name).read_text() for name in ("file", "link", "sub/inner")]
+        finally:
+            os.close(device)
+        assert mounted == [path]
+        assert seen == sorted([*before, os.path.basename(os.path.dirname(path))])
+        assert read == ["as before", "as before", "inside"]
+        # Of all this nothing is left, and nobody else has seen it.
+        assert sorted(os.listdir(above)) == before
+
+
+def test_no_place_is_made_below_a_file(scratch: Scratch) -> None:
+    (scratch.root / "file").write_text("")
+    device = open_device()
+    path = str(scratch.root / "file" / "deep")
+    isolation = Isolation(sandbox=str(scratch.sandbox), homes=(HomeMount(path, device, 0, 0),))
+    try:
+        with pytest.raises(IsolationError, match="no directory"), namespaces.inside(isolation, scratch.account):
+            pass
+    finally:
+        os.close(device)

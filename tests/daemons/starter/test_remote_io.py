@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -67,6 +68,23 @@ fd = os.open("sealed", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
 os.write(fd, b"written")
 os.close(fd)
 print(oct(os.stat("sealed").st_mode), open("sealed").read())
+with open("mixed", "w", buffering=1) as first, open("mixed", "a", buffering=1) as second:
+    first.write("a first line\\n")
+    second.write("appended\\n")
+    first.seek(2)
+    first.write("FIRST")
+    second.write("again\\n")
+print(open("mixed").read().split("\\n"))
+with open("random", "w+b") as file:
+    for at in (5_000_000, 0, 3_000_001, 1_234_567):
+        file.seek(at)
+        file.write(b"%d" % at)
+    file.flush()
+    found = []
+    for at in (1_234_567, 3_000_001, 5_000_000, 2_000_000):
+        file.seek(at)
+        found.append(file.read(7))
+    print(found, os.path.getsize("random"))
 """
 ERRORS = """
 import os
@@ -85,6 +103,16 @@ tried(os.chown, "words", 0, 0)
 tried(open, "out_of_here")
 tried(open, "sub/../../beside")
 tried(os.getxattr, "words", "user.x")
+"""
+LEFT = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+fd = os.open("small/other", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 3000000)
+mapped = libc.mmap(None, ctypes.c_size_t(3000000), 3, 1, fd, ctypes.c_long(0))
+os.close(fd)
+ctypes.memset(mapped, 1, 3000000)
 """
 
 
@@ -137,7 +165,10 @@ async def test_a_program_works_with_files_that_only_home_has() -> None:
         assert {(made.iwd / name).owner() for name in ("sorted", "moved", "out")} == {job_user()}
         assert homes() == []
         # An open file without a name, and one that is closed to its own maker.
-        assert await program(made, UNLINKED) == "still here False\n0o100444 written\n"
+        assert await program(made, UNLINKED) == (
+            "still here False\n0o100444 written\n['a FIRST line', 'appended', 'again', '']\n"
+            "[b'1234567', b'3000001', b'5000000', b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00'] 5000007\n"
+        )
         assert not list(made.iwd.glob(".remote_io*"))
 
 
@@ -185,6 +216,10 @@ async def test_a_full_disk_at_home_is_what_the_program_is_told() -> None:
             end = await ended(made, "head -c 3000000 /dev/zero > small/file")
             assert code(end) == 1
             assert "No space left on device" in (made.iwd / "err").read_text()
+            # What is written through a mapping after the last close is told nobody; the job is held instead.
+            put(made.iwd / "left.py", LEFT.encode())
+            held = await ended(made, "python3 left.py; true")
+            assert (held.ending, held.ad.eval("HoldReasonSubCode")) == (Ending.HOLD, errno.ENOSPC), held
 
 
 async def test_a_cut_connection_costs_the_program_nothing_but_time() -> None:

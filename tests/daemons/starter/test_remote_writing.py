@@ -1,0 +1,87 @@
+"""What a job writes on its way home: how it is put together, in which order it goes, and who hears of an error."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+import trio
+import trio.testing
+
+from daemons.starter.remote_io.writing import PIECE_BYTES, UNSENT, Budget, Writing
+
+
+class Far:
+    """A file that is far away: each write takes a while, and another one may overtake it."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.sizes: list[int] = []
+        self.fails_with = 0
+        self._chance = random.Random(1)
+
+    async def send(self, data: bytes, at: int) -> int:
+        await trio.sleep(self._chance.random())
+        if self.fails_with:
+            raise OSError(self.fails_with, "far away")
+        place = len(self.data) if at == UNSENT else at
+        self.data += bytes(max(0, place - len(self.data)))
+        self.data[place : place + len(data)] = data
+        self.sizes.append(len(data))
+        return place + len(data)
+
+
+async def test_small_writes_become_one_and_what_lies_over_another_stays_over_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    far, expected, chance = Far(), bytearray(), random.Random(2)
+    async with trio.open_nursery() as nursery:
+        writing = Writing(far.send, nursery, Budget(1 << 20))
+        for number in range(1000):
+            at = len(expected) if chance.random() < 0.9 else chance.randrange(max(1, len(expected)))
+            data = bytes([number % 251]) * chance.randrange(1, 3000)
+            await writing.write(data, at)
+            expected[at : at + len(data)] = data
+        await writing.finish()
+        assert far.data == expected
+        assert len(far.sizes) < 300
+        assert max(far.sizes) <= PIECE_BYTES
+
+
+async def test_what_is_appended_arrives_in_order_and_once(autojump_clock: trio.testing.MockClock) -> None:
+    far = Far()
+    async with trio.open_nursery() as nursery:
+        writing = Writing(far.send, nursery, Budget(64 * 1024))
+        lines = [b"line %d\n" % number * 500 for number in range(50)]
+        for line in lines:
+            if not writing.write_now(line, UNSENT):
+                await writing.write(line, UNSENT)
+        await writing.finish()
+    assert bytes(far.data) == b"".join(lines)
+
+
+async def test_bytes_go_by_themselves_after_a_second(autojump_clock: trio.testing.MockClock) -> None:
+    far = Far()
+    async with trio.open_nursery() as nursery:
+        writing = Writing(far.send, nursery, Budget(64 * 1024))
+        await writing.write(b"soon", 0)
+        assert not far.data
+        await trio.sleep(2.5)
+        assert (bytes(far.data), writing.is_idle) == (b"soon", True)
+
+
+async def test_an_error_is_told_once_and_nothing_is_written_meanwhile(autojump_clock: trio.testing.MockClock) -> None:
+    far = Far()
+    far.fails_with = errno.ENOSPC
+    async with trio.open_nursery() as nursery:
+        writing = Writing(far.send, nursery, Budget(64 * 1024))
+        await writing.write(b"lost", 0)
+        await writing.settle()
+        assert (writing.error, writing.write_now(b"more", 4)) == (errno.ENOSPC, False)
+        with pytest.raises(OSError, match="No space"):
+            await writing.write(b"more", 4)
+        far.fails_with = 0
+        await writing.write(b"again", 0)
+        await writing.finish()
+    assert bytes(far.data) == b"again"
