@@ -1,7 +1,8 @@
 """A negotiation cycle of a synthetic pool: snapshot, columns and matching as in the negotiator, in this process.
 
 Slots are free and of a hundred sizes; what waits is the same for any number of them: submitters with autoclusters that
-ask for other amounts. A cycle that comes to nothing new follows, in which nobody's slots have changed.
+ask for other amounts. A cycle that comes to nothing new follows, in which nobody's slots have changed. Another one has
+the same cores in partitionable slots, of which each match takes a piece.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ EACH: Final = 5
 JOBS: Final = 1000
 FEW: Final = 200
 ASKERS: Final = 100
+CORES: Final = 16
+"""Of a partitionable slot."""
 
 
 def requests() -> list[JobRequest]:
@@ -66,6 +69,23 @@ def static(model: ClassAd, number: int) -> ClassAd:
     return ad
 
 
+def machines(model: ClassAd, cores: int) -> Offers:
+    """Idle machines with so many cores together, a partitionable slot each."""
+    found = Offers()
+    for number in range(cores // CORES):
+        ids = [f"<10.0.0.1:9618>#1#{number}.{core}#secret" for core in range(CORES)]
+        found.put(partitionable(model, number), ClassAd({"ClaimIds": ids}))
+    return found
+
+
+def partitionable(model: ClassAd, number: int) -> ClassAd:
+    """A machine's slot, which has room for a job on each core."""
+    ad = static(model, number)
+    ad.update({"PartitionableSlot": True, "SlotType": "Partitionable", "Cpus": CORES, "TotalSlotCpus": CORES})
+    ad.update({"Memory": CORES * (1100 + 32 * (number % 100)), "Disk": 10_000_000 + number % 100})
+    return ad
+
+
 def cycle(model: ClassAd, slots: int) -> Iterator[Figure]:
     """What one cycle takes, and the next one, where nothing has changed."""
     known, waiting, evaluate = offers(model, slots), requests(), ColumnEvaluator()
@@ -85,6 +105,16 @@ def cycle(model: ClassAd, slots: int) -> Iterator[Figure]:
         f"cycle, all in use, {slots} slots", process_time() - began, "s of CPU", f"{len(waiting)} autoclusters"
     )
     yield from pairs(snapshot, evaluate)
+    yield _carving(machines(model, slots), waiting, standings, slots)
+
+
+def _carving(known: Offers, waiting: list[JobRequest], standings: dict[str, Standing], cores: int) -> Figure:
+    began = process_time()
+    current = known.current()
+    plan = negotiate(Snapshot(current, waiting, standings, CycleSettings(), 0.0, (), known.weight()), ColumnEvaluator())
+    took = process_time() - began
+    how = f"{len(waiting)} autoclusters, {len(current)} partitionable slots, {len(plan.matches)} matches"
+    return Figure(f"cycle, partitionable, {cores} cores", took, "s of CPU", how)
 
 
 def pairs(snapshot: Snapshot, evaluate: ColumnEvaluator) -> Iterator[Figure]:
