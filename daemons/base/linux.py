@@ -1,10 +1,15 @@
-"""The few calls of Linux that Python's library does not have."""
+"""The few calls of Linux that Python's library does not have.
+
+What a process may do and is, by prctl(2) and capset(2); who is below whom, by the files of /proc; and who has ended,
+by waitpid(2). Nothing here waits, and a process that is gone is an empty answer, not an error.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import signal
 import struct
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -12,6 +17,7 @@ from typing import Final
 
 from pool.base.ids import is_number
 
+_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -43,6 +49,11 @@ def _check(answer: int) -> None:
 def become_subreaper() -> None:
     """From now on, descendants whose parent dies become children of this process."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent() -> None:
+    """The kernel kills this process when the one that forked it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def hide_memory() -> None:

@@ -104,6 +104,20 @@ class ControlGroup:
         self._traffic_before = self._traffic() or DiskTraffic(0, 0, 0, 0)
         return failed
 
+    def before(self) -> list[int]:
+        """What the group had counted when the present job began, for a process that takes the job over."""
+        traffic = self._traffic_before
+        ticks = [round(seconds * 1e6) for seconds in self._cpu_before]
+        return [self._oom_before, *ticks, traffic.read, traffic.written, traffic.reads or 0, traffic.writes or 0]
+
+    def take_over(self, before: list[int], limits: CgroupLimits) -> None:
+        """The present job was begun by another process."""
+        self._limits = limits
+        self._oom_before = before[0]
+        self._cpu_before = before[1] / 1e6, before[2] / 1e6
+        self._traffic_before = DiskTraffic(*before[3:])
+        self._arm_oom()
+
     def _writes(self, limits: CgroupLimits) -> list[Write]:
         return writes_v1(limits) if self.trees.version == 1 else writes_v2(limits)
 
@@ -331,6 +345,11 @@ class ControlGroup:
             send(self.members(), signal.SIGKILL)
         self.freeze(False)
         return len(members)
+
+    def close(self) -> None:
+        """Leave the group as it is, and hold nothing of it open."""
+        self._close_files()
+        self._forget_oom()
 
     def remove(self) -> None:
         """Remove the group; it has to be empty, but the last process may not have been collected yet."""

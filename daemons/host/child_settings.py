@@ -127,6 +127,8 @@ class StarterSettings(Birthright):
     machine_memory_mb: int = 0
     update_first_s: float = 8.0
     update_s: float = 300.0
+    rest_after_s: float = 0.0  # 0: never
+    keeper: int = 0  # its process id, where it has one
     killing_timeout_s: float = 30.0
     thread_variables: list[str] = list(THREAD_VARIABLES)
     assigned_knobs: dict[str, str] = {}
@@ -171,6 +173,11 @@ class StarterSettings(Birthright):
     plugin_lifetime_s: float = 72000.0
     signs_urls: bool = True
     refuses_jobs_plugins: str = ""  # an expression over the slot's ad (MY) and the job's (TARGET): true, false or 2
+
+    @property
+    def number(self) -> int:
+        """The starter's, to all others: its process id, or that of its keeper."""
+        return self.keeper or os.getpid()
 
     @property
     def trees(self) -> Trees:
@@ -252,6 +259,7 @@ _PLAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "memory_poll_s": "JOB_MEMORY_POLLING_INTERVAL",
         "update_first_s": "STARTER_INITIAL_UPDATE_INTERVAL",
         "update_s": "STARTER_UPDATE_INTERVAL",
+        "rest_after_s": "STARTER_REST_AFTER",
         "killing_timeout_s": "KILLING_TIMEOUT",
         "plugin_query_s": "FILETRANSFER_PLUGIN_CLASSAD_TIMEOUT",
         "plugin_lifetime_s": "MAX_FILE_TRANSFER_PLUGIN_LIFETIME",

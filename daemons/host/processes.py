@@ -10,14 +10,14 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import trio
 
 from daemons.base.killing import kill, until_nobody_is_left
-from daemons.base.linux import descendants, ended_children, is_zombie
+from daemons.base.linux import children_of, descendants, ended_children, is_zombie
 from daemons.host import tree
 from daemons.host.cgroup import ControlGroup
 from daemons.host.first_process import FirstProcess
@@ -36,15 +36,63 @@ class WatchedChild:
         self.status = 0
 
 
+class Ended(NamedTuple):
+    """What processes of a job have used that have ended: seconds, and blocks of RUSAGE_BLOCK bytes."""
+
+    user_s: float = 0.0
+    system_s: float = 0.0
+    read: int = 0
+    written: int = 0
+
+    def plus(self, more: Ended) -> Ended:
+        """Both together."""
+        return Ended(
+            self.user_s + more.user_s, self.system_s + more.system_s, self.read + more.read, self.written + more.written
+        )
+
+    def without(self, before: Ended) -> Ended:
+        """What has come since."""
+        return self.plus(Ended(-before.user_s, -before.system_s, -before.read, -before.written))
+
+
+def ended_by(usage: resource.struct_rusage) -> Ended:
+    """As the kernel says it."""
+    return Ended(usage.ru_utime, usage.ru_stime, usage.ru_inblock, usage.ru_oublock)
+
+
+def look(pids: Iterable[int], ended: Ended, group: ControlGroup) -> UsageSample:
+    """What a job uses now: by its processes, and better by its control group, which forgets nobody."""
+    seen = tree.sample(pids)
+    user, system = seen.user_s + ended.user_s, seen.system_s + ended.system_s
+    traffic = DiskTraffic(
+        seen.traffic.read + ended.read * RUSAGE_BLOCK, seen.traffic.written + ended.written * RUSAGE_BLOCK
+    )
+    grouped = group.sample()
+    if grouped is None:
+        return UsageSample(seen.image, seen.resident, user, system, seen.processes, traffic)
+    # A group's clock may be coarser than that of its processes: the larger figure has seen more.
+    return UsageSample(
+        seen.image,
+        max(seen.resident, grouped.resident),
+        max(user, grouped.user_s),
+        max(system, grouped.system_s),
+        seen.processes,
+        traffic.or_more(grouped.traffic),
+    )
+
+
 class Processes:
-    """All children of this process are the job's."""
+    """All children of this process are the job's; so are those of its keeper (`keep`), from when it takes one over."""
 
     def __init__(self) -> None:
+        self._keeper = 0
+        """The process below which the job is, where this one has taken it over."""
+        self._ended_elsewhere = Ended()
         self._watched: dict[int, WatchedChild] = {}
         self.tracking: Tracking = NOBODY_ELSE
         """By what else the present job's processes are known."""
         self._first: tuple[FirstProcess, WatchedChild] | None = None
-        self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._before = ended_by(resource.getrusage(resource.RUSAGE_CHILDREN))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Collect whoever ends."""
@@ -56,7 +104,8 @@ class Processes:
 
     def new_job(self) -> None:
         """What ended before does not count for the next job."""
-        self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._before = ended_by(resource.getrusage(resource.RUSAGE_CHILDREN))
+        self._ended_elsewhere = Ended()
 
     def start(self, argv: Sequence[str], **options: Any) -> WatchedChild:
         """Start a program as `subprocess.Popen` does; OSError when that fails."""
@@ -78,10 +127,13 @@ class Processes:
     def reap(self) -> None:
         """Collect every child that has ended."""
         for pid, status in ended_children():
-            watched = self._watched.pop(pid, None)
-            if watched is not None:
-                watched.status = status
-                watched.ended.set()
+            self._collected(pid, status)
+
+    def _collected(self, pid: int, status: int) -> None:
+        watched = self._watched.pop(pid, None)
+        if watched is not None:
+            watched.status = status
+            watched.ended.set()
 
     def any(self) -> bool:
         """Whether there is any process of the job, ended ones that nobody has collected included.
@@ -90,6 +142,9 @@ class Processes:
         """
         if self._first is not None:
             return bool(descendants(os.getpid()) - {self._first[0].pid})
+        # What its keeper has collected is no child of anybody's.
+        if self._keeper and set(children_of(self._keeper)) - {os.getpid()}:
+            return True
         try:
             # WNOWAIT leaves whoever has ended to `reap`; ECHILD says that there is nobody at all.
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -101,30 +156,39 @@ class Processes:
         """The job's processes."""
         if not self.any():
             return set()
-        return {pid for pid in descendants(os.getpid()) if not is_zombie(pid)}
+        return {pid for pid in self._below() if not is_zombie(pid)}
 
     def sample(self, group: ControlGroup) -> UsageSample:
-        """What the job uses now: by its processes, and better by its control group, which forgets nobody."""
-        seen = tree.sample(descendants(os.getpid()) if self.any() else ())
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        user = seen.user_s + ended.ru_utime - self._before.ru_utime
-        system = seen.system_s + ended.ru_stime - self._before.ru_stime
-        traffic = DiskTraffic(
-            seen.traffic.read + (ended.ru_inblock - self._before.ru_inblock) * RUSAGE_BLOCK,
-            seen.traffic.written + (ended.ru_oublock - self._before.ru_oublock) * RUSAGE_BLOCK,
-        )
-        grouped = group.sample()
-        if grouped is None:
-            return UsageSample(seen.image, seen.resident, user, system, seen.processes, traffic)
-        # A group's clock may be coarser than that of its processes: the larger figure has seen more.
-        return UsageSample(
-            seen.image,
-            max(seen.resident, grouped.resident),
-            max(user, grouped.user_s),
-            max(system, grouped.system_s),
-            seen.processes,
-            traffic.or_more(grouped.traffic),
-        )
+        """What the job uses now."""
+        return look(self._below() if self.any() else (), self.ended.plus(self._ended_elsewhere), group)
+
+    @property
+    def ended(self) -> Ended:
+        """What those of the present job used that this process has collected."""
+        return ended_by(resource.getrusage(resource.RUSAGE_CHILDREN)).without(self._before)
+
+    @property
+    def has_first(self) -> bool:
+        """Whether the present job is in a pid namespace, which ends with a process of this one's."""
+        return self._first is not None
+
+    def _below(self) -> set[int]:
+        """Everybody, ended ones too."""
+        return descendants(self._keeper) - {os.getpid()} if self._keeper else descendants(os.getpid())
+
+    # ---- a job that another process has begun
+
+    def take_over(self, keeper: int, pid: int) -> WatchedChild:
+        """The job whose program is process `pid`; it is the keeper's child, who says when it has ended."""
+        self.new_job()
+        self._keeper = keeper
+        return self.watch(pid)
+
+    def elsewhere(self, ended: Mapping[int, int], used: Ended) -> None:
+        """The keeper has collected these, by number, with their statuses; all that it has collected have used this."""
+        self._ended_elsewhere = used
+        for pid, status in ended.items():
+            self._collected(pid, status)
 
     async def end_all(self, group: ControlGroup) -> None:
         """End every process of the job for good. Returns when none is left, however long that takes."""
@@ -154,7 +218,7 @@ class Processes:
         if group.can_freeze:
             group.freeze(True)
         else:
-            tree.stop_all(os.getpid())
+            tree.stop_all(self._below)
 
     def resume(self, group: ControlGroup) -> None:
         """Let them go on."""

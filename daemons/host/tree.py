@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from daemons.base.linux import all_pids, descendants, stat_fields
+from daemons.base.linux import all_pids, stat_fields
 from pool.execute.usage import DiskTraffic, UsageSample
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -89,11 +89,11 @@ def send(pids: Iterable[int], signum: int) -> int:
     return sent
 
 
-def stop_all(root: int) -> None:
-    """Stop everybody below `root`, until nobody new appears (somebody may have been forking)."""
+def stop_all(everybody: Callable[[], set[int]]) -> None:
+    """Stop everybody, until nobody new appears (somebody may have been forking)."""
     stopped: set[int] = set()
     # Who was stopped cannot fork: this ends.
-    while new := descendants(root) - stopped:
+    while new := everybody() - stopped:
         send(new, signal.SIGSTOP)
         stopped |= new
 

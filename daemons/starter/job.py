@@ -16,7 +16,6 @@ is src/condor_starter.V6.1/starter.cpp (jobEnvironmentReady, SpawnJob, transferO
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from dataclasses import replace
@@ -40,13 +39,16 @@ from daemons.starter.launch.body import Scene
 from daemons.starter.launch.container_plan import image_of
 from daemons.starter.launch.context import Context
 from daemons.starter.launch.image_test import tested
-from daemons.starter.launch.terms import terms_for
+from daemons.starter.launch.terms import Terms, terms_for
 from daemons.starter.live.shell import Shells
 from daemons.starter.planning import Planner
 from daemons.starter.remote_io.served import homes_for
 from daemons.starter.report.local_link import Link, LocalLink
 from daemons.starter.report.result import ActivationResult, HoldJob
 from daemons.starter.report.shadow_link import ActivationRefused, ShadowLink
+from daemons.starter.rest.kept import Used
+from daemons.starter.rest.state import Course, Rest
+from daemons.starter.resting import Resting
 from daemons.starter.running import Attendant, ProgramRuns
 from daemons.starter.watch.disk import Disk
 from daemons.starter.watch.figures import Figures
@@ -61,9 +63,11 @@ from pool.execute.isolation import HomeMount
 from pool.execute.plan import RunPlan, facts
 from pool.execute.remote_io import wants_remote_io
 from pool.files.checkpoint import appends_output, checkpoint_signal
+from pool.files.transfer import streamed_input, streamed_outputs
 from pool.hooks.table import Hook
 from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.universes import Universe
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobEnded
 from protocol.messages.starter import RunJob, StopJob
@@ -77,12 +81,14 @@ UNSEEN_S: Final = 0.1
 class JobRun:
     """One activation."""
 
-    def __init__(self, context: Context, request: RunJob) -> None:
+    def __init__(self, context: Context, request: RunJob, rest: Rest | None = None) -> None:
+        self._rest = rest
+        """What another process knows of the program that it has started, until that is taken over."""
         self.context = context
         self.request = request
         self.job, self.slot = request.job_ad, request.slot_ad
         log, settings = context.log, context.settings
-        self.sandbox = sandbox.path_of(settings.execute, os.getpid())
+        self.sandbox = sandbox.path_of(settings.execute, settings.number)
         self._planner = Planner(settings, self.slot, self.sandbox, has_agent=bool(request.agent_address))
         self._link: Link
         if request.shadow_address:
@@ -98,8 +104,21 @@ class JobRun:
         poll_s = context.settings.memory_poll_s
         watches = Watches(context.group, self._disk, self._figures, request.job_id, log, memory_poll_s=poll_s)
         self._running = ProgramRuns(context, request, self.sandbox, self._link, self._leaving, self._figures, watches)
+        self._resting = Resting(
+            context,
+            request,
+            self._link,
+            self._running,
+            self._figures,
+            self._chirp,
+            self._leaving,
+            lambda: self.visitors,
+        )
         self._hooks: HookTimes | None = None
         self._streams: Streams | None = None
+        self._outputs: Outputs | None = None
+        self.visitors = 0
+        """How many look into it."""
         self._beside: trio.Nursery
         """For what goes on beside it, until its end is reported."""
 
@@ -246,6 +265,8 @@ class JobRun:
             return ActivationResult(Ending.FAILED, reason=str(error))
 
     async def _prepare_and_run(self) -> ActivationResult:
+        if self._rest is not None:
+            return await self._go_on(self._rest)
         image = image_of(self.job, self.slot, self.context.settings)  # Held before files move, if it cannot be run
         if image is not None and not self.job.eval_bool("WantContainer", False):
             self.job["WantDocker"], self.job["DockerImage"] = True, image  # also where the machine's owner wants it so
@@ -293,6 +314,23 @@ class JobRun:
     def _write_ads(self, account: Account) -> None:
         sandbox.write_ads(self.sandbox, account, self.job.long(), self.context.slot_lines.long(self.slot))
 
+    async def _go_on(self, rest: Rest) -> ActivationResult:
+        """The program runs, and its starter has rested."""
+        self.job, self._made_sandbox = rest.job, True
+        account = self._planner.account(self.job)
+        self._disk.take_over(account)
+        assert self.context.kept is not None
+        self._figures.take_over(Used(*self.context.kept.used).usage(), rest.moved, rest.of_devices)
+        self._chirp.take_over(rest.delayed)
+        plan = self._planner.plan(self.job, account)
+        if rest.stamps is None:
+            result = await self._run_program(plan, account)
+        else:
+            transfer = transfer_for(self.context, self.request, self.job, self.sandbox, account, plan, self._figures)
+            self._beside.start_soon(transfer.times.tell, self._link, self.request)
+            result = await self._run_and_keep(Outputs(transfer, rest.before()), plan, account)
+        return self._leaving.result() if self._leaving.told and result.ending is Ending.EXITED else result
+
     async def _prepared(self, hook: Hook, plan: RunPlan, account: Account) -> RunPlan:
         """The plan for the job as a prepare hook has left it."""
         if self._hooks is None or not self._hooks.has(hook):
@@ -304,6 +342,7 @@ class JobRun:
     async def _run_and_keep(self, outputs: Outputs, plan: RunPlan, account: Account) -> ActivationResult:
         """Run the program, again after each checkpoint of its own, and see to it that what it made is kept."""
         checkpoints = Checkpoints(self.request, outputs, self._figures, self._link, self.context.log)
+        self._outputs = outputs
         resumes = outputs.goes_on and appends_output(self.job)
         result = await self._run_program(replace(plan, append_output=True) if resumes else plan, account)
         while has_made_one(self.job, result, self._running.executed):
@@ -361,20 +400,30 @@ class JobRun:
         with terms_for(settings, self.job, self.slot, plan, account, self.sandbox, log, homes) as terms:
             image = image_of(self.job, self.slot, settings)
             if image is not None:
-                return await running.in_container(image, self.job, plan, account, terms, self._attendants())
+                attendants = self._attendants(terms)
+                return await running.in_container(image, self.job, plan, account, terms, attendants)
             if runs_in_singularity(self.job, self.slot, settings.docker):
                 log.always("The job's program is put into an image", command=shlex.join(plan.argv))
                 if (failed := await tested(self.context, plan, account)) is not None:
                     return failed
+            if self._rest is not None:
+                rest, self._rest = self._rest, None
+                attendants = self._attendants(terms, rest.memory_limit)
+                result = await running.taken_over(rest, self.job, plan, account, terms, attendants)
+                return self._unless_wrapper_failed(result, plan, account)
             limits = self._planner.limits(self.job)
-            result = await running.bare(self.job, plan, account, terms, limits, self._attendants())
+            attendants = self._attendants(terms, limits.memory)
+            result = await running.bare(self.job, plan, account, terms, limits, attendants)
+            return self._unless_wrapper_failed(result, plan, account)
+
+    def _unless_wrapper_failed(self, result: ActivationResult, plan: RunPlan, account: Account) -> ActivationResult:
         if plan.wrapped and (said := sandbox.wrapper_error(self.sandbox, account)) is not None:
-            log.error("The job wrapper has failed", wrapper=plan.program, said=said)
+            self.context.log.error("The job wrapper has failed", wrapper=plan.program, said=said)
             if result.ending is Ending.EXITED:
                 return ActivationResult(Ending.FAILED, reason=f"{plan.program} could not run the job: {said}")
         return result
 
-    def _attendants(self) -> list[Attendant]:
+    def _attendants(self, terms: Terms, memory_limit: int = 0) -> list[Attendant]:
         """What goes on beside the program."""
         found: list[Attendant] = []
         if self._streams is not None:
@@ -383,4 +432,23 @@ class JobRun:
             found.append(self._keep_reserve)
         if self._hooks is not None and self._hooks.has(Hook.UPDATE_JOB_INFO):
             found.append(partial(self._hooks.tell_now_and_then, self.job, self._figures, self._running))
+        if (kept := self.context.kept) is not None and self.context.settings.rest_after_s:
+            course = self._course(terms)
+            found.append(partial(self._resting.when_alone, kept, self.job, course, memory_limit, self._outputs))
         return found
+
+    def _course(self, terms: Terms) -> Course:
+        return Course(
+            has_schedd=bool(self.request.shadow_address),
+            in_container=image_of(self.job, self.slot, self.context.settings) is not None,
+            has_hooks=self._hooks is not None,
+            streams=streamed_input(self.job) is not None or bool(streamed_outputs(self.job)),
+            from_checkpoint=self._outputs is not None and self._outputs.goes_on,
+            in_pid_namespace=self.context.processes.has_first,
+            disk_is_enforced=self._disk.enforced,
+            devices=bool(self._figures.of_devices),
+            borrows=bool(terms.cpus or terms.group_id),
+            is_node=self.job.eval_int("JobUniverse") == Universe.PARALLEL,
+            has_remote_io=wants_remote_io(self.job),
+            is_interactive=self.job.eval_bool("InteractiveJob", False),
+        )

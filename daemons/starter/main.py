@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,7 @@ from daemons.base.log import Log
 from daemons.host import sandbox
 from daemons.host.cgroup import ControlGroup
 from daemons.host.child_settings import StarterSettings
-from daemons.host.processes import Processes
+from daemons.host.processes import Ended, Processes
 from daemons.process.zygote import Birth
 from daemons.starter.chirp.job import chirp_rules
 from daemons.starter.chirp.server import ChirpServer
@@ -35,6 +36,8 @@ from daemons.starter.launch.context import Context
 from daemons.starter.launch.spawn import JobSpawner
 from daemons.starter.live.requests import Live
 from daemons.starter.report.line import SharedConnection
+from daemons.starter.rest.kept import WORD_BYTES_MAX, Kept, unpacked
+from daemons.starter.rest.state import Rest
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
 from pool.classad.eval.delta import Delta, changed_by
@@ -49,9 +52,11 @@ from protocol.messages.starter import (
     LeaveNow,
     MeetSchedd,
     RunJob,
+    StarterAwake,
     StarterSlot,
     StopJob,
     SuspendJob,
+    WakeUp,
 )
 from protocol.network.channel import Network, pair_channel
 from protocol.rpc import endpoints
@@ -68,16 +73,17 @@ class AlreadyBusy(PeerError):
     """Another job runs."""
 
 
-async def main(birth: Birth, settings: StarterSettings, log: Log, network: Network) -> None:
-    """Serve the startd until the claim is over or the startd is gone."""
-    await Starter(settings, log, network).serve(birth)
+async def main(birth: Birth, settings: StarterSettings, log: Log, network: Network, kept: Kept | None = None) -> None:
+    """Serve the startd until the claim is over or the startd is gone; with `kept`, for a keeper."""
+    await Starter(settings, log, network, kept).serve(birth)
 
 
 class Starter:
     """One process: at most one job at a time."""
 
-    def __init__(self, settings: StarterSettings, log: Log, network: Network) -> None:
+    def __init__(self, settings: StarterSettings, log: Log, network: Network, kept: Kept | None = None) -> None:
         self._settings, self._log, self._network = settings, log, network
+        self._kept = kept
         self._security: Security = settings.client_security()
         self._processes = Processes()
         self._group = NO_GROUP
@@ -113,18 +119,19 @@ class Starter:
                 self._lines = line(visits), line()  # to the schedd, and to the file agent
                 self._chirp = ChirpServer(nursery, self._log)
                 await nursery.start(self._processes.run)
-                startd = pair_channel(birth.channel, "startd")
-                self._startd = await endpoints.open_pair(
-                    nursery, startd, parent=False, security=self._security, service=service
-                )
+                self._startd = startd = await self._meet_startd(birth, service)
+                if self._kept is not None:
+                    nursery.start_soon(self._hear_keeper, self._kept)
+                    if self._kept.state >= 0:
+                        await self._go_on(self._kept, Rest.unpack(self._kept.read_state()))
                 nursery.start_soon(self._until_orphaned, birth.life)
-                nursery.start_soon(self._until_hung_up, self._startd)
+                nursery.start_soon(self._until_hung_up, startd)
                 nursery.start_soon(self._evict_at_sigterm)
                 await self._leave.wait()
                 await self._idle.wait()
                 await self._processes.end_all(NO_GROUP)  # so that its exit status 0 says that nothing is left
                 self._remove_sandbox()
-                await self._startd.aclose()
+                await startd.aclose()
                 nursery.cancel_scope.cancel()
         finally:
             faults.fault("starter.before_leaving")
@@ -132,9 +139,50 @@ class Starter:
             if self._orphaned:  # else the startd removes it, unless another starter has it by now
                 self._group.remove()
 
+    async def _meet_startd(self, birth: Birth, service: Service) -> Peer:
+        assert self._nursery is not None
+        channel = pair_channel(birth.channel, "startd")
+        if self._kept is not None and self._kept.is_orphan:  # nobody is at the other end: it will be heard at once
+            ours, theirs = socket.socketpair()
+            channel, ended = pair_channel(ours, "startd"), pair_channel(theirs, "nobody")
+            nobody = partial(endpoints.open_pair, self._nursery, ended, parent=True, security=self._security)
+            self._nursery.start_soon(nobody)
+        startd = await endpoints.open_pair(
+            self._nursery, channel, parent=False, security=self._security, service=service
+        )
+        if self._kept is not None and self._kept.is_orphan:
+            startd.abort("the startd is gone")
+        return startd
+
+    # ---- a job that the keeper has had
+
+    async def _go_on(self, kept: Kept, rest: Rest) -> None:
+        """Take over the job that runs."""
+        assert self._startd is not None
+        assert self._nursery is not None
+        settings = replace(StarterSettings.unpack(rest.settings), keeper=kept.keeper)
+        self._work_for(rest.request.slot, settings)
+        self._slot_ad = rest.request.slot_ad.copy()
+        if self._chirp is not None:
+            self._chirp.take_over(rest.chirp_cookie, dict(zip(rest.chirp_at, kept.listeners, strict=True)))
+        self._job, self._idle = JobRun(self._context(), rest.request, rest), trio.Event()
+        self._name_log(rest.request)
+        self._nursery.start_soon(self._run, self._job)
+        if not kept.is_orphan:
+            await self._startd.notify(StarterAwake(activation=rest.request.activation))
+        if kept.is_to_leave:
+            self._evict("The starter was told to end")
+
+    async def _hear_keeper(self, kept: Kept) -> None:
+        """What ends that is no child of this process."""
+        line = trio.socket.from_stdlib_socket(kept.line)
+        while packet := await line.recv(WORD_BYTES_MAX):
+            word = unpacked(packet)
+            self._processes.elsewhere(word["ended"], Ended(*word["collected"]))
+
     def _remove_sandbox(self) -> None:
         """The claim's jobs have had one directory, one after another."""
-        path = sandbox.path_of(self._settings.execute, os.getpid())
+        path = sandbox.path_of(self._settings.execute, self._settings.number)
         try:
             sandbox.remove(path)
         except OSError as error:  # the startd's sweep tries again
@@ -156,6 +204,7 @@ class Starter:
             answer(CheckpointJob, self.checkpoint_job),
             answer(DeviceUse, self.device_use),
             answer(StopJob, self.stop_job),
+            answer(WakeUp, lambda _peer, _request: DONE),
             answer(LeaveNow, self.leave_now),
         ]
 
@@ -169,13 +218,20 @@ class Starter:
         if self._leave.is_set():
             raise AlreadyBusy(f"the starter of {self._settings.slot} is leaving")
         assert self._nursery is not None
-        assert self._startd is not None
-        assert self._lines is not None
         if request.slot.name != self._settings.slot:
             self._work_for(request.slot)
         self._slot_ad = changed_by(self._slot_ad, Delta(request.slot_ad, request.slot_lacks))
         request = replace(request, slot_ad=self._slot_ad.copy())
-        context = Context(
+        self._job, self._idle = JobRun(self._context(), request), trio.Event()
+        self._name_log(request)
+        self._log.always("Activation begins", job=request.job_id, activation=request.activation)
+        self._nursery.start_soon(self._run, self._job)
+        return DONE
+
+    def _context(self) -> Context:
+        assert self._startd is not None
+        assert self._lines is not None
+        return Context(
             self._settings,
             self._log,
             self._security,
@@ -187,14 +243,12 @@ class Starter:
             *self._lines,
             chirp=self._chirp,
             slot_lines=self._slot_lines,
+            kept=self._kept,
         )
-        self._job, self._idle = JobRun(context, request), trio.Event()
-        self._nursery.start_soon(self._run, self._job)
-        return DONE
 
-    def _work_for(self, slot: StarterSlot) -> None:
+    def _work_for(self, slot: StarterSlot, settings: StarterSettings | None = None) -> None:
         """Be this slot's from now on; a spare one was nobody's until its first job."""
-        self._settings = self._settings.for_slot(slot)
+        self._settings = (settings or self._settings).for_slot(slot)
         self._group = ControlGroup(self._settings.trees, slot.group, counts_cache=self._settings.counts_cache)
         self._spawner.close()
         self._spawner = JobSpawner(self._group)
@@ -213,8 +267,6 @@ class Starter:
             self._log.full("The schedd cannot be reached yet", error=str(error))
 
     async def _run(self, job: JobRun) -> None:
-        self._name_log(job.request)
-        self._log.always("Activation begins", job=job.request.job_id, activation=job.request.activation)
         reported, reason = await job.run()
         self._last, self._job = job.request.activation, None
         over = ActivationOver(

@@ -66,7 +66,7 @@ class Planner:
             sandbox=self._sandbox,
             bin=settings.bin,
             slot=settings.slot.partition("@")[0],
-            starter_pid=os.getpid(),
+            starter_pid=settings.number,
             home=account.home if settings.sets_home else None,
             user=account.name,
             thread_variables=settings.thread_variables,

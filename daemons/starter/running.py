@@ -32,6 +32,7 @@ from daemons.starter.launch.terms import Terms
 from daemons.starter.live.shell import Shells
 from daemons.starter.report.local_link import Link
 from daemons.starter.report.result import ActivationResult, HoldJob
+from daemons.starter.rest.state import Rest
 from daemons.starter.watch.figures import Figures, look_now_and_then, tell_now_and_then
 from daemons.starter.watch.leaving import Leaving, vacate_s
 from daemons.starter.watch.watches import Watches
@@ -64,7 +65,7 @@ class ProgramRuns:
         figures: Figures,
         watches: Watches,
     ) -> None:
-        self._context, self._request, self._sandbox = context, request, sandbox
+        self._context, self._request, self.sandbox = context, request, sandbox
         self._link, self._leaving, self._figures, self._watches = link, leaving, figures, watches
         self.shells = Shells(context.processes, context.group, context.log)
         self.body: Body | None = None
@@ -111,8 +112,27 @@ class ProgramRuns:
         if isinstance(body, ActivationResult):
             return body
         self._note_start(body.watched.pid, "The job runs", user=account.name)
-        scene = Scene(job, self._request.slot_ad, plan, account, terms, self._sandbox, body.watched.pid)
+        scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, body.watched.pid)
+        self._runs(scene)
         return await self._watch(body, scene, attendants, limits.memory)
+
+    async def taken_over(
+        self, rest: Rest, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, attendants: Sequence[Attendant]
+    ) -> ActivationResult:
+        """The same with a program that another process has started, and left to the keeper."""
+        context, kept = self._context, self._context.kept
+        assert kept is not None
+        watched = context.processes.take_over(kept.keeper, rest.pid)
+        context.processes.tracking = terms.tracking
+        if context.group.works:
+            context.group.take_over(rest.group_before, CgroupLimits(memory=rest.memory_limit))
+        context.processes.elsewhere(kept.ended, kept.collected)
+        self.executed = Executed(rest.pid, rest.executing.at)
+        self._link.goes_on(rest.executing)
+        body = BareBody(watched, context.processes, context.group)
+        scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, rest.pid)
+        context.log.full("The starter is awake", job=self._request.job_id, pid=rest.pid)
+        return await self._watch(body, scene, attendants, rest.memory_limit)
 
     async def in_container(
         self, image: str, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, attendants: Sequence[Attendant]
@@ -122,7 +142,8 @@ class ProgramRuns:
         async with started_in(image, self._context, self._request, job, terms, plan, account) as container:
             self._note_start(container.pid, "The job runs in a container", image=image)
             visit = container.entrance, container.name
-            scene = Scene(job, self._request.slot_ad, plan, account, terms, self._sandbox, container.pid, *visit)
+            scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, container.pid, *visit)
+            self._runs(scene)
             return await self._watch(container, scene, attendants)
 
     def _note_start(self, pid: int, said: str, **how: str) -> None:
@@ -130,6 +151,15 @@ class ProgramRuns:
         self.executed = Executed(pid, time.time())
         self._context.log.always(said, job=self._request.job_id, pid=pid, **how)
         fault("starter.job_started")
+
+    def _runs(self, scene: Scene) -> None:
+        executing = JobExecuting(
+            job_id=self._request.job_id,
+            activation=self._request.activation,
+            at=time.time(),
+            ad=ClassAd({"JobPid": scene.pid, "CondorScratchDir": self.sandbox, **self._figures.moved}),
+        )
+        self._link.runs(executing)
 
     async def _watch(
         self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int = 0
@@ -146,13 +176,6 @@ class ProgramRuns:
 
     async def _until_over(self, body: Body, scene: Scene, attendants: Sequence[Attendant], limit_bytes: int) -> Exited:
         context, ended = self._context, body.watched.ended
-        executing = JobExecuting(
-            job_id=self._request.job_id,
-            activation=self._request.activation,
-            at=time.time(),
-            ad=ClassAd({"JobPid": scene.pid, "CondorScratchDir": self._sandbox, **self._figures.moved}),
-        )
-        self._link.runs(executing)
         if self.suspended:
             body.suspend()
         with trio.move_on_after(SHORT_JOB_S):

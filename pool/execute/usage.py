@@ -93,6 +93,10 @@ class JobUsage:
             traffic=self.traffic.or_more(sample.traffic),
         )
 
+    def measured(self, used: int, files: int) -> JobUsage:
+        """The usage when the sandbox holds `used` bytes in so many files."""
+        return replace(self.with_disk(used), files=files, disk_now=used)
+
     def with_disk(self, used: int) -> JobUsage:
         """The usage when the sandbox holds `used` bytes."""
         return replace(self, disk=max(self.disk, used))

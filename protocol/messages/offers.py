@@ -149,3 +149,11 @@ class ClaimChanged(Message, tag="schedd.claim_changed"):
     activation: str = ""
     hold_code: int = 0  # non-zero: policy (WANT_HOLD) wants the job on hold, with `reason`
     hold_subcode: int = 0
+
+
+class JobUsed(Message, tag="schedd.job_used"):
+    """What a job has used whose starter rests: attributes of its ad, as in JobUpdate."""
+
+    claim: str
+    activation: str
+    ad: ClassAd

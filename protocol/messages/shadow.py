@@ -20,6 +20,13 @@ class StarterReady(Request[Done], tag="schedd.starter_ready"):
     starter_address: str = ""
 
 
+class StarterRests(Request[Done], tag="schedd.starter_rests"):
+    """The job only runs: its starter closes this connection, and comes back when its startd wakes it."""
+
+    job_id: JobId
+    activation: str
+
+
 class JobExecuting(Request[Done], tag="schedd.job_executing"):
     """The program was started at `at` (wall clock, seconds)."""
 

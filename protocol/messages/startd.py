@@ -83,6 +83,12 @@ class DeactivateClaim(Request[Done], tag="startd.deactivate_claim"):
     transfer: bool = False
 
 
+class WakeStarter(Request[Done], tag="startd.wake_starter"):
+    """The starter of the claim's job shall connect to the schedd again, if it rests."""
+
+    claim_id: str
+
+
 class ReleaseClaim(Request[Done], tag="startd.release_claim"):
     """Give the slot back; a job that still runs is ended as `how` says. Sent as a notice.
 

@@ -94,6 +94,10 @@ class ContinueJob(Request[Done], tag="starter.continue_job"):
     activation: str
 
 
+class WakeUp(Request[Done], tag="starter.wake_up"):
+    """Be there: a starter that rests hears this, as any order, when there is one again."""
+
+
 class LeaveNow(Request[Done], tag="starter.leave"):
     """The claim is over: end when nothing runs."""
 
@@ -107,6 +111,18 @@ class JobInfo(Message, tag="startd.job_info"):
     activation: str
     ad: ClassAd
     sandbox_kib: int = 0
+
+
+class MayRest(Request[Done], tag="startd.may_rest"):
+    """The job only runs: the starter ends now, and comes back when something happens. Refused while it has orders."""
+
+    activation: str
+
+
+class StarterAwake(Message, tag="startd.starter_awake"):
+    """It has the job again, and hears orders; first on a new connection."""
+
+    activation: str
 
 
 class EngineTrouble(Message, tag="startd.engine_trouble"):

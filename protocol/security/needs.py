@@ -168,6 +168,7 @@ SCHEDD: Final[Needs] = {
     "live.resize_shell": _write,
     "schedd.direct_attach": Need(_L.ADVERTISE_STARTD, frozenset({EXECUTE})),  # slots of its own host
     "schedd.starter_ready": _by_ticket,  # the claim's, and from the host of its startd; here and below
+    "schedd.starter_rests": _by_ticket,
     "schedd.job_executing": _by_ticket,
     "schedd.job_update": _by_ticket,
     "schedd.job_notice": _by_ticket,
@@ -188,7 +189,8 @@ SCHEDD_TO_NEGOTIATOR: Final[Needs] = {
 """On the connection that it has opened to the negotiator."""
 
 SCHEDD_TO_STARTD: Final[Needs] = {
-    "schedd.claim_changed": Need(duties=frozenset({EXECUTE})),  # of its own claims
+    "schedd.claim_changed": Need(duties=frozenset({EXECUTE})),  # of its own claims; so the next
+    "schedd.job_used": Need(duties=frozenset({EXECUTE})),
 }
 """On a connection that it has opened to a startd."""
 
@@ -208,6 +210,7 @@ STARTD: Final[Needs] = {
     "startd.deactivate_claim": _from_access_point,
     "startd.release_claim": _from_access_point,
     "startd.keep_alive": _from_access_point,
+    "startd.wake_starter": _from_access_point,
     "startd.suspend_claim": _from_access_point,
     "startd.continue_claim": _from_access_point,
     "startd.reconnect_claim": _from_access_point,
@@ -220,6 +223,8 @@ STARTD: Final[Needs] = {
 
 STARTD_TO_STARTER: Final[Needs] = {
     "startd.job_info": _by_birth,
+    "startd.may_rest": _by_birth,
+    "startd.starter_awake": _by_birth,
     "startd.engine_trouble": _by_birth,
     "startd.activation_over": _by_birth,
 }
@@ -233,6 +238,7 @@ STARTER: Final[Needs] = {
     "starter.continue_job": _by_birth,
     "starter.checkpoint_job": _by_birth,
     "starter.device_use": _by_birth,
+    "starter.wake_up": _by_birth,
     "starter.leave": _by_birth,
 }
 """On the socket pair that it shares with its startd."""

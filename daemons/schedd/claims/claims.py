@@ -50,7 +50,7 @@ from pool.jobs.queue.store import ClaimRow
 from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.jobs.vocabulary.nodes import is_gang
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
-from protocol.messages.offers import ClaimChanged, OfferedMatch
+from protocol.messages.offers import ClaimChanged, JobUsed, OfferedMatch
 from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, RequestClaim
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
@@ -85,7 +85,7 @@ class Claims:
 
     def answers(self) -> list[Answer]:
         """What startds say of our claims, on connections that the schedd makes."""
-        return [answer(ClaimChanged, self.changed)]
+        return [answer(ClaimChanged, self.changed), answer(JobUsed, self.used)]
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -380,6 +380,14 @@ class Claims:
             return
         self.core.log.full(f"{claim.slot_name}: {message.change.value}: {message.reason}", claim=claim.public)
         self.happens(claim, said(message))
+
+    def used(self, peer: Peer, message: JobUsed) -> None:
+        """A startd has looked at a job whose starter rests."""
+        claim = self._claims.get(message.claim)
+        if claim is None or not self.startd(claim.startd).speaks(peer) or claim.shadow is None:
+            return
+        if claim.shadow.activation == message.activation:
+            claim.shadow.update(claim.shadow.reported(message.ad))
 
     def renewed(self, claim: Claim) -> None:
         """The startd has heard from us."""

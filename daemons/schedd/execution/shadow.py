@@ -21,6 +21,7 @@ from daemons.base.sync import Signal
 from daemons.process.children import SpawnError
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.running_policy import ask_policy
+from daemons.schedd.core.sizes import taken
 from daemons.schedd.execution.activation import Activation
 from daemons.schedd.execution.concluding import conclude
 from pool.base.errors import PoolError
@@ -36,7 +37,7 @@ from pool.jobs.queue.cluster import Job
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.states import JobEvent, JobStatus, allowed
 from protocol.messages.common import StopHow
-from protocol.messages.startd import ActivateClaim, DeactivateClaim
+from protocol.messages.startd import ActivateClaim, DeactivateClaim, WakeStarter
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import ConnectionLost, Peer, TimedOut
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 Args = TypeVarTuple("Args")
 
+WAKE_S: Final = 5.0
+WAKE_TRIES: Final = 4
+"""How long, and how often, a starter is waited for that somebody wants something of."""
 _CAUSES: Final = {JobStatus.HELD: "hold", JobStatus.REMOVED: "remove"}
 """What the starter's hooks hear of why a job ends."""
 
@@ -58,7 +62,7 @@ class Shadow:
 
     __slots__ = (
         *("_agents", "_alarm", "_is_begun", "_news", "_order", "_pause", "_terms", "activation", "claim"),
-        *("claims", "core", "execution", "is_acknowledged", "is_durable", "job", "starter"),
+        *("claims", "core", "execution", "is_acknowledged", "is_durable", "is_resting", "job", "starter"),
     )
 
     def __init__(
@@ -88,6 +92,8 @@ class Shadow:
         self._order: Callable[[str], ActivateClaim] | None = None
         self._is_begun = False
         self.starter: Peer | None = None
+        self.is_resting = False
+        """It has none now, and its startd can wake one."""
         """The connection to the starter, while it is there."""
         self.is_durable = False
         """The execution is on disk: from now on its starter may run the job."""
@@ -401,26 +407,56 @@ class Shadow:
         """What is left of the connection to its starter may be this end alone."""
         if self.starter is not None:
             self.starter.doubt()
+        elif self.is_resting:
+            self.is_resting = False
+            self._happens(events.StarterLost("The starter rested, and the startd does not have it"))
 
     # ---- what the starter says
 
     def starter_ready(self, peer: Peer, address: str) -> None:
         """The starter is here, for the first time or again."""
-        self.starter = peer
+        self.starter, self.is_resting = peer, False
+        self._news.fire()
         peer.may_rest(self.claim.alive_s)
         self.claim.meet(peer)
         self._happens(events.StarterHere(address))
         fault("schedd.activated")
 
+    def starter_rests(self, peer: Peer) -> None:
+        """It will close its connection, and the startd can wake it."""
+        if self.starter is peer:
+            self.is_resting = True
+            self._news.fire()
+
+    async def awake(self) -> Peer | None:
+        """The starter, woken if it rests; None when it cannot be reached."""
+        for _ in range(WAKE_TRIES):  # one that has just said that it rests may not have been heard by its startd
+            if not self.is_resting:  # its startd can wake it, and says when it cannot
+                break
+            try:
+                await self.claims.startd(self.claim.startd).call(self.claim, lambda id: WakeStarter(claim_id=id))
+            except PoolError as error:
+                self.core.log.always(f"The starter of job {self.job.id} cannot be woken: {error}")
+                break
+            with trio.move_on_after(WAKE_S):
+                await self._news.until(lambda: not self.is_resting)
+        return self.starter
+
     def starter_gone(self, peer: Peer) -> None:
         """The claim's connection to its starter is lost."""
-        if self.starter is peer:
-            self.starter = None
+        if self.starter is not peer:
+            return
+        self.starter = None
+        if not self.is_resting:
             self._happens(events.StarterLost("The connection to the starter was lost"))
 
     def executing(self, at: float, started: ClassAd) -> None:
         """The program was started."""
         self._happens(events.Executing(at, started))
+
+    def reported(self, ad: ClassAd) -> ClassAd:
+        """What of a report on it is its starter's to say."""
+        return taken(self.core, self.job, self.core.settings.edits.reported(ad))
 
     def update(self, ad: ClassAd) -> None:
         """What the job uses now; its policy may have something to say about it."""

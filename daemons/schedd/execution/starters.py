@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from daemons.base.faults import fault
 from daemons.schedd.core.core import Core
-from daemons.schedd.core.sizes import taken
 from daemons.schedd.execution.shadow import Shadow
 from pool.base.errors import PeerError
-from pool.classad import ClassAd
 from pool.jobs.changes import End
-from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady, StarterRests
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
@@ -40,6 +38,7 @@ class Starters:
         """What starters report."""
         return [
             answer(StarterReady, self.ready),
+            answer(StarterRests, self.rests),
             answer(JobExecuting, self.executing),
             answer(JobUpdate, self.update),
             answer(JobNotice, self.notice),
@@ -48,10 +47,6 @@ class Starters:
 
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
         return shadow_of(self._core, peer, activation)
-
-    def _told(self, shadow: Shadow, ad: ClassAd) -> ClassAd:
-        """What of a starter's report is its to say."""
-        return taken(self._core, shadow.job, self._core.settings.edits.reported(ad))
 
     async def ready(self, peer: Peer, request: StarterReady) -> Done:
         """A starter is here, or here again; answered when the queue knows that the job was given away."""
@@ -64,11 +59,19 @@ class Starters:
             raise PeerError(f"the execution {request.activation} of job {request.job_id} is over")
         return DONE
 
+    def rests(self, peer: Peer, request: StarterRests) -> Done:
+        """The starter goes, and nothing is wrong with that."""
+        shadow = self._shadow(peer, request.activation)
+        if shadow is None:
+            raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
+        shadow.starter_rests(peer)
+        return DONE
+
     def executing(self, peer: Peer, request: JobExecuting) -> Done:
         """The program was started. Durable in a moment: a starter repeats it to a schedd that comes back."""
         shadow = self._shadow(peer, request.activation)
         if shadow is not None:
-            shadow.executing(request.at, self._told(shadow, request.ad))
+            shadow.executing(request.at, shadow.reported(request.ad))
             fault("schedd.job_executing")
         return DONE
 
@@ -76,7 +79,7 @@ class Starters:
         """What the job uses."""
         shadow = self._shadow(peer, message.activation)
         if shadow is not None:
-            shadow.update(self._told(shadow, message.ad))
+            shadow.update(shadow.reported(message.ad))
 
     def notice(self, peer: Peer, message: JobNotice) -> None:
         """A sentence for the job's log."""
@@ -91,8 +94,8 @@ class Starters:
             return DONE
         fault("schedd.job_ended_received")
         if request.executing is not None:
-            shadow.executing(request.executing.at, self._told(shadow, request.executing.ad))
-        shadow.take_end(End(request.ending, self._told(shadow, request.ad), request.reason, request.at))
+            shadow.executing(request.executing.at, shadow.reported(request.executing.ad))
+        shadow.take_end(End(request.ending, shadow.reported(request.ad), request.reason, request.at))
         await shadow.until_acknowledged()
         fault("schedd.before_end_answer")
         return DONE

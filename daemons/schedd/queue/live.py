@@ -67,7 +67,7 @@ class Live:
         enabled, ad = self._core.settings.ssh_to_job, self._core.queue.ad(shadow.job)
         if enabled is not None and enabled.eval(ad) is not True:
             raise UserError(f"Job {request.job_id} is denied by SCHEDD_ENABLE_SSH_TO_JOB.")
-        starter = self._starter(shadow)
+        starter = await self._starter(shadow)
         self._core.log.always(f"{peer.identity} opens a shell in job {request.job_id}", command=request.command)
         await _pass_on(starter, replace(request, activation=shadow.activation), send)
 
@@ -81,7 +81,7 @@ class Live:
         if shadow is None:
             raise NotRunning(f"Node {request.node} of job {asking.job.id} is not running.")
         await _pass_on(
-            self._starter(shadow), replace(request, job_id=asking.job.id, activation=shadow.activation), send
+            await self._starter(shadow), replace(request, job_id=asking.job.id, activation=shadow.activation), send
         )
 
     async def shell_input(self, peer: Peer, request: ShellInput) -> Done:
@@ -98,7 +98,7 @@ class Live:
 
     async def _ask(self, shadow: Shadow, request: Request[R], timeout: float | None = 30.0) -> R:
         try:
-            return await self._starter(shadow).call(request, timeout=timeout)
+            return await (await self._starter(shadow)).call(request, timeout=timeout)
         except PeerError as error:
             raise _as_ours(error, shadow.job.id) from None
 
@@ -116,15 +116,16 @@ class Live:
             raise UserError(f"Job {id} has no node {node}: it has {size_of(ad)}.")
         gang = self._core.executions.gangs.get(job)
         shadow = gang.nodes.get(node) if gang is not None else self._core.executions.shadow_of.get(job)
-        if shadow is None or shadow.starter is None:
+        if shadow is None or (shadow.starter is None and not shadow.is_resting):
             raise NotRunning(_why_not(id, ad, job.status))
         return shadow
 
     @staticmethod
-    def _starter(shadow: Shadow) -> Peer:
-        if shadow.starter is None:
+    async def _starter(shadow: Shadow) -> Peer:
+        starter = await shadow.awake()
+        if starter is None:
             raise NotRunning(f"The starter of job {shadow.job.id} cannot be reached now.")
-        return shadow.starter
+        return starter
 
 
 async def _pass_on(starter: Peer, request: OpenShell | RunOnNode, send: SendItem[ShellOutput]) -> None:

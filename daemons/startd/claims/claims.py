@@ -49,6 +49,7 @@ from protocol.messages.startd import (
     ReleaseClaim,
     RequestClaim,
     SuspendClaim,
+    WakeStarter,
 )
 from protocol.messages.starter import MeetSchedd
 from protocol.rpc.endpoints import Peer
@@ -88,6 +89,7 @@ class Claims:
             answer(DeactivateClaim, self.deactivate),
             answer(ReleaseClaim, self.release),
             answer(KeepAlive, self.keep_alive),
+            answer(WakeStarter, self.wake_starter),
             answer(SuspendClaim, self.suspend),
             answer(ContinueClaim, self.resume),
             answer(ReconnectClaim, self.reconnect),
@@ -326,6 +328,13 @@ class Claims:
         """Renew the leases."""
         return Alive(held=[self._mine(peer, claim_id) is not None for claim_id in asked.claim_ids])
 
+    def wake_starter(self, peer: Peer, asked: WakeStarter) -> Done:
+        """The schedd has to do with the job's starter."""
+        slot = self._mine(peer, asked.claim_id)
+        if slot is not None and slot.starter is not None:
+            slot.starter.wake()
+        return DONE
+
     def suspend(self, peer: Peer, asked: SuspendClaim) -> Done:
         """Freeze the job."""
         if (slot := self._mine(peer, asked.claim_id)) is not None:
@@ -347,6 +356,8 @@ class Claims:
         lease = begin_lease(asked.lease_s, asked.alive_interval_s, now=trio.current_time())
         slot.claim = replace(slot.claim, lease=lease, alive_interval_s=asked.alive_interval_s)
         self._moves.lease_changed(slot)
+        if slot.starter is not None:  # a schedd that was away knows nothing of starters that rest
+            slot.starter.wake()
         running = slot.claim.activation
         return ReconnectAnswer(
             held=True,

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from daemons.daemon_core.tasks import Tasks
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.errors import PeerError
+from pool.classad import ClassAd
 from pool.slots.state_machine import Activity, State
-from protocol.messages.offers import ClaimChange, ClaimChanged
+from protocol.messages.offers import ClaimChange, ClaimChanged, JobUsed
 from protocol.rpc.endpoints import Peer
 
 
@@ -43,6 +44,14 @@ class ClaimHolders:
         )
         self._tasks.once(_notify, peer, word)
 
+    def tell_used(self, slot: Slot, ad: ClassAd) -> None:
+        """Let the schedd know what the job uses, if it is there."""
+        claim, peer = slot.claim, slot.peer
+        if claim is None or claim.activation is None or peer is None or peer.closed.is_set():
+            return
+        word = JobUsed(claim=claim.claim_id.public(), activation=claim.activation.activation, ad=ad)
+        self._tasks.once(_notify, peer, word)
+
     def give_up_orphan(self, slot: Slot) -> None:
         """The lease protects a job while its schedd is away. A claim without one protects nothing: a schedd that died
         before it knew of the claim never asks for it, and any other makes a new one."""
@@ -60,7 +69,7 @@ class ClaimHolders:
                 self.give_up_orphan(slot)
 
 
-async def _notify(peer: Peer, word: ClaimChanged) -> None:
+async def _notify(peer: Peer, word: ClaimChanged | JobUsed) -> None:
     try:
         await peer.notify(word)
     except PeerError:

@@ -28,6 +28,8 @@ class Reports:
         if slot is not None:
             slot.usage, slot.sandbox_kib = info.ad, info.sandbox_kib
             slot.changed()
+            if starter.rests:  # it tells its schedd nothing
+                self._moves.holders.tell_used(slot, info.ad)
             self._moves.evaluate(slot)
 
     def devices_used(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -16,15 +17,17 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.base.pace import LoopTurns
+from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.daemon_core.world import ZygoteLike
 from daemons.host.child_settings import starter_payload, starter_slot
 from daemons.process.children import SpawnError
 from daemons.startd.machine.settings import execute_directory
+from daemons.startd.starters.keepers import KeeperLine
 from daemons.startd.starters.living import LivingStarter
 from daemons.startd.starters.sweep import StarterPlace, StarterRecords
-from pool.base.errors import PeerError, PoolError
+from pool.base.errors import PoolError
 from pool.config import Config
 from pool.execute.scratch import Store
 from protocol.messages.starter import StarterSlot
@@ -87,9 +90,9 @@ class Births:
         """A starter that has spoken, and rehearsed before; SpawnError when there can be none."""
         for last in (False, True):
             await self._turns.next()
-            process = await self._zygote.fork("starter", self._payload(execute, rehearses))
+            starter = await self._forked(execute, rehearses)
+            process = starter.process
             fault("startd.starter_forked")
-            starter = LivingStarter(process, execute, has_rehearsed=rehearses)
             try:
                 await self._introduce(starter)
             except (PoolError, OSError, trio.BrokenResourceError) as error:
@@ -100,6 +103,20 @@ class Births:
             return starter
         raise AssertionError("unreachable")
 
+    async def _forked(self, execute: str, rehearses: bool) -> LivingStarter:
+        """A child of the zygote's; a keeper with a starter, where starters may rest."""
+        payload = self._payload(execute, rehearses)
+        if not self._start.config.seconds("STARTER_REST_AFTER"):
+            return LivingStarter(await self._zygote.fork("starter", payload), execute, has_rehearsed=rehearses)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                process = await self._zygote.fork("starter", payload, [theirs.fileno()])
+            except BaseException:
+                ours.close()
+                raise
+        return LivingStarter(process, execute, has_rehearsed=rehearses, line=KeeperLine(ours))
+
     def seat(self, starter: LivingStarter, slot_name: str) -> None:
         """The starter works for this slot from now on, and what it leaves can be found in the slot's group too."""
         starter.slot = self._slot(starter.execute, slot_name)
@@ -107,25 +124,40 @@ class Births:
 
     async def _introduce(self, starter: LivingStarter) -> None:
         self._records.write(starter.pid, StarterPlace(starter.execute))
+        self._born(starter)
+        await self._open(starter, starter.process.channel)
+        self._tasks.once(self._send_orders, starter)
+
+    async def _open(self, starter: LivingStarter, stream: trio.abc.Stream) -> None:
         service = Service("startd", needs.STARTD_TO_STARTER)
         service.offer(self._answers(starter))
-        channel = Channel(starter.process.channel, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
-        self._born(starter)
+        channel = Channel(stream, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
         starter.peer = await endpoints.open_pair(
             self._nursery, channel, parent=True, security=self._start.security, service=service
         )
-        self._tasks.once(self._send_orders, starter)
 
     async def _send_orders(self, starter: LivingStarter) -> None:
-        peer = starter.peer
-        assert peer is not None
         async for order in starter.orders:
+            starter.is_told = True
             try:
+                await self._have_awake(starter)
+                assert starter.peer is not None
                 # Nobody needs an answer: what a starter does not heed in time, its slot's deadlines kill it for, and an
                 # order that is lost is lost with the starter.
-                await peer.notify(order)
-            except PeerError as error:
+                await starter.peer.notify(order)
+            except (PoolError, OSError, trio.BrokenResourceError) as error:
                 self._start.log.full(f"The starter {starter.pid} was not told: {error}")
+            finally:
+                starter.is_told = False
+
+    async def _have_awake(self, starter: LivingStarter) -> None:
+        """Nothing, unless the starter rests: then its keeper forks one, which has taken the job over after this."""
+        if not starter.rests or starter.line is None:
+            return
+        awake = starter.awake.next()
+        await self._open(starter, await starter.line.call())
+        if await first_of(awake, starter.gone, timeout_s=ORDER_TIMEOUT_S) is None:
+            starter.process.kill(signal.SIGKILL)
 
     def _payload(self, execute: str, rehearses: bool) -> bytes:
         key = execute, rehearses

@@ -8,10 +8,12 @@ from typing import Final
 
 import trio
 
+from daemons.base.sync import Signal
 from daemons.daemon_core.world import ChildProcess
+from daemons.startd.starters.keepers import KeeperLine
 from pool.classad import ClassAd
 from pool.classad.eval.delta import Delta, delta
-from protocol.messages.starter import LeaveNow, StarterSlot
+from protocol.messages.starter import LeaveNow, StarterSlot, WakeUp
 from protocol.rpc import endpoints
 from protocol.wire.message import Done, Request
 
@@ -38,6 +40,14 @@ class LivingStarter:
     logged: str = ""
     """The job that the log says it has begun."""
     leaving: bool = False
+    line: KeeperLine | None = None
+    """To its keeper, where it has one."""
+    rests: bool = False
+    """Its job is the keeper's, and there is no starter."""
+    awake: Signal = field(default_factory=Signal)
+    """Fired when a starter has taken the job over."""
+    is_told: bool = False
+    """An order is being sent."""
     gone: trio.Event = field(default_factory=trio.Event)
 
     def __post_init__(self) -> None:
@@ -73,6 +83,16 @@ class LivingStarter:
         except trio.WouldBlock:  # it has not heeded any for a long time
             self.process.kill(signal.SIGKILL)
 
+    @property
+    def has_orders(self) -> bool:
+        """Whether something is on its way to it."""
+        return self.leaving or self.is_told or self._orders.statistics().current_buffer_used > 0
+
+    def wake(self) -> None:
+        """Have it there, if its keeper has the job."""
+        if self.line is not None:
+            self.tell(WakeUp())
+
     def news_of(self, slot: ClassAd) -> Delta:
         """What of its slot's ad it has not been told; with the job that is given to it next, it is."""
         before, self._told = self._told, slot.flat()
@@ -82,6 +102,8 @@ class LivingStarter:
         """Its process has ended, and what it left is removed."""
         self.gone.set()
         self._orders.close()
+        if self.line is not None:
+            self.line.close()
 
     def leave(self) -> None:
         """The claim is over: the starter ends when nothing runs."""

@@ -35,10 +35,12 @@ from daemons.daemon_core.tasks import Tasks
 from daemons.process.zygote import KINDS
 from daemons.startd.starters.births import ORDER_TIMEOUT_S, Births, MachineParts
 from daemons.startd.starters.groups import Groups
+from daemons.startd.starters.keepers import KeeperLine
 from daemons.startd.starters.living import LivingStarter
 from daemons.startd.starters.sweep import StarterRecords
 from pool.base.errors import PeerError, PoolError
-from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, MeetSchedd, RunJob
+from pool.classad import Expr, expr
+from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, MayRest, MeetSchedd, RunJob, StarterAwake
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
 
@@ -243,6 +245,8 @@ class Starters:
         return [
             answer(JobInfo, lambda _peer, info: self._listener.job_info(starter, info)),
             answer(ActivationOver, lambda _peer, over: self._over(starter, over)),
+            answer(MayRest, lambda _peer, asked: self._may_rest(starter, asked)),
+            answer(StarterAwake, lambda _peer, _word: self._is_awake(starter)),
             answer(EngineTrouble, lambda _peer, trouble: self._engine_trouble(trouble.reason)),
         ]
 
@@ -252,9 +256,32 @@ class Starters:
         self._listener.activation_over(starter, over)
         return DONE
 
+    def _may_rest(self, starter: LivingStarter, asked: MayRest) -> Done:
+        if starter.has_orders or starter.line is None or asked.activation != starter.activation:
+            raise PeerError("the starter has orders")
+        starter.rests = True
+        return DONE
+
+    def _is_awake(self, starter: LivingStarter) -> None:
+        starter.rests = False
+        starter.awake.fire()
+
     def _born(self, starter: LivingStarter) -> None:
         self.living.add(starter)
         self._tasks.once(self._watch, starter)
+        if starter.line is not None:
+            self._tasks.once(self._hear_keeper, starter, starter.line)
+
+    async def _hear_keeper(self, starter: LivingStarter, line: KeeperLine) -> None:
+        def wake(why: str) -> None:
+            self._start.log.full(f"The starter {starter.pid} wakes: {why}")
+            starter.wake()
+
+        def metric() -> Expr | None:
+            said = self._start.config.str("MEMORY_USAGE_METRIC")
+            return expr(said) if self._start.config.is_set("MEMORY_USAGE_METRIC") and said else None
+
+        await line.hear(wake, lambda info: self._listener.job_info(starter, info), metric)
 
     async def _watch(self, starter: LivingStarter) -> None:
         """Wait for its end, then remove what it left."""

@@ -5,7 +5,7 @@ Attributes and messages go to the schedd; what may wait goes with the next updat
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -77,6 +77,10 @@ class ChirpJob:
         for name, value in self.delayed.items():
             ad[name] = value
         return ad
+
+    def take_over(self, delayed: Mapping[str, str]) -> None:
+        """What it has set while another process looked after it, as texts."""
+        self.delayed.update((name, expr(text)) for name, text in delayed.items())
 
     # ---- the job's ad
 

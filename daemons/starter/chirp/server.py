@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -38,8 +38,25 @@ class ChirpServer:
         self._nursery, self._log = nursery, log
         self._listeners: dict[str, trio.SocketListener] = {}
         self._cookie = ""
+        self._taken = ""
+        """The cookie of a job that another process has let in."""
         self._job: ChirpJob | None = None
         self._scopes: set[trio.CancelScope] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the job has a connection."""
+        return bool(self._scopes)
+
+    def kept(self) -> tuple[str, dict[str, int]]:
+        """The job's cookie, and the descriptors that listen, for a starter that takes the job over."""
+        return self._cookie, {address: one.socket.fileno() for address, one in self._listeners.items()}
+
+    def take_over(self, cookie: str, listeners: Mapping[str, int]) -> None:
+        """The next job that is let in has this cookie already, and calls where these listen."""
+        self._taken = cookie
+        for address, fd in listeners.items():
+            self._listen(address, socket.socket(fileno=fd))
 
     @contextmanager
     def serving(self, job: ChirpJob, sandbox: str, account: Account, address: str = LOOPBACK) -> Iterator[str]:
@@ -50,12 +67,14 @@ class ChirpServer:
         if not job.rights:
             yield ""
             return
-        self._cookie = secrets.token_hex(COOKIE_BYTES)
+        taken, self._taken = self._taken, ""
+        self._cookie = taken or secrets.token_hex(COOKIE_BYTES)
         self._job = job
         path = os.path.join(sandbox, CHIRP_CONFIG_NAME)
         try:
             host, port = self._listening(address)
-            _write(path, f"{host} {port} {self._cookie}\n", account)
+            if not taken:
+                _write(path, f"{host} {port} {self._cookie}\n", account)
             yield path
         finally:
             self._cookie, self._job = "", None
@@ -69,11 +88,14 @@ class ChirpServer:
             listening = socket.socket()
             listening.bind((address, 0))
             listening.listen(16)
-            listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-            self._listeners[address] = listener
-            self._nursery.start_soon(partial(trio.serve_listeners, self._serve, [listener]))
+            listener = self._listen(address, listening)
         host, port = listener.socket.getsockname()
         return host, port
+
+    def _listen(self, address: str, listening: socket.socket) -> trio.SocketListener:
+        listener = self._listeners[address] = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+        self._nursery.start_soon(partial(trio.serve_listeners, self._serve, [listener]))
+        return listener
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """One connection, while the job runs that was there when it came; it is closed in any case."""

@@ -32,6 +32,7 @@ from pool.files.checkpoint import destination as checkpoint_url
 from pool.files.plugins import UrlFailed, UrlFile
 from pool.files.transfer import (
     Destinations,
+    Stamp,
     failure_files,
     listed_outputs,
     new_or_changed,
@@ -58,13 +59,15 @@ _READ: Final = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Outputs:
-    """One activation's; made when its input is there, and the job has not begun."""
+    """One activation's; made when its input is there and the job has not begun, or with what was `before` it began."""
 
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: Transfer, before: Mapping[str, Stamp] | None = None) -> None:
         self._transfer = transfer
-        with acting_as(transfer.account):
-            found = stamps(transfer.sandbox)
-        self._before = {name: stamp for name, stamp in found.items() if name not in transfer.restored}
+        if before is None:
+            with acting_as(transfer.account):
+                found = stamps(transfer.sandbox)
+            before = {name: stamp for name, stamp in found.items() if name not in transfer.restored}
+        self.before = before
         """What is no output as long as it stays as it is."""
 
     @property
@@ -126,7 +129,7 @@ class Outputs:
             yield self._transfer.path(name), name
         listed = checkpoint_list(self._transfer.job)
         if listed is None:
-            listed = new_or_changed(self._before, stamps(self._transfer.sandbox))
+            listed = new_or_changed(self.before, stamps(self._transfer.sandbox))
         for path in listed:
             yield self._transfer.path(path), output_name(self._transfer.job, path)
 
@@ -209,7 +212,7 @@ class Outputs:
             return
         listed = listed_outputs(self._transfer.job)
         if listed is None:
-            for name in new_or_changed(self._before, stamps(self._transfer.sandbox)):
+            for name in new_or_changed(self.before, stamps(self._transfer.sandbox)):
                 yield self._transfer.path(name), name
             return
         for path in listed:

@@ -50,7 +50,7 @@ def put_into(
 ) -> ContainerPlan:
     """All that is decided about the container. Held or UserError say what of the job stands against it."""
     settings = context.settings
-    home = sandbox.path_of(settings.execute, os.getpid())
+    home = sandbox.path_of(settings.execute, settings.number)
     inside = (job.eval_str("ContainerTargetDir") or "").rstrip("/") or home
     if not inside.startswith("/"):
         raise UserError(f"container_target_dir is {inside}", expected="an absolute path")
@@ -59,13 +59,13 @@ def put_into(
         context.log.always(problem)
     _make_directories(volumes.made, home, plan.directory, account)
     return ContainerPlan(
-        name=container_name(str(request.job_id), settings.slot.partition("@")[0], os.getpid()),
+        name=container_name(str(request.job_id), settings.slot.partition("@")[0], settings.number),
         image=with_tag(image),
         uid=account.uid,
         gid=account.gid,
         groups=tuple(group for group in account.groups if group),
         execute=settings.execute,
-        starter_pid=os.getpid(),
+        starter_pid=settings.number,
         directory=inside if plan.directory == home else plan.directory,
         command=command_of(job, transfers=plan.transfers),
         arguments=tuple(arguments_of(job)),

@@ -11,6 +11,7 @@ from daemons.host.processes import Processes
 from daemons.starter.chirp.server import ChirpServer
 from daemons.starter.launch.spawn import JobSpawner
 from daemons.starter.report.line import SharedConnection
+from daemons.starter.rest.kept import Kept
 from pool.classad.forms.kept_lines import KeptLines
 from pool.files.plugins import BadPlugin, Plugin
 from protocol.network.channel import Network
@@ -39,3 +40,5 @@ class Context:
     chirp: ChirpServer | None = None
     slot_lines: KeptLines = field(default_factory=KeptLines)
     """Of the slot's ad, for the next job."""
+    kept: Kept | None = None
+    """Who has the job while this starter rests; None where it never does."""

@@ -29,6 +29,9 @@ from protocol.wire.message import DONE, Done
 class Visited(Protocol):
     """A job that can be visited."""
 
+    visitors: int
+    """How many look into it."""
+
     @property
     def scene(self) -> Scene | None:
         """Its surroundings, while its program runs."""
@@ -63,14 +66,22 @@ class Live:
         job, scene = self._job(request.activation)
         if not allows(self._peek_job, scene.slot, scene.job):
             raise UserError("Rejecting request, because ENABLE_PEEK_JOB=false")
-        return await tail(scene, request, lambda: job.scene is not scene)
+        job.visitors += 1
+        try:
+            return await tail(scene, request, lambda: job.scene is not scene)
+        finally:
+            job.visitors -= 1
 
     async def open_shell(self, _peer: Peer, request: OpenShell, send: SendItem[ShellOutput]) -> None:
         """A shell in the job's surroundings, until its end or the caller's."""
         job, scene = self._job(request.activation)
         if not allows(self._ssh_to_job, scene.slot, scene.job):
             raise UserError(f"Job {request.job_id} is denied by ENABLE_SSH_TO_JOB on {scene.slot.eval_str('Name')}.")
-        await job.shells.serve(scene, request, send)
+        job.visitors += 1
+        try:
+            await job.shells.serve(scene, request, send)
+        finally:
+            job.visitors -= 1
 
     async def run_on_node(self, _peer: Peer, request: RunOnNode, send: SendItem[ShellOutput]) -> None:
         """A command of another node of the same job, until its end or the caller's."""

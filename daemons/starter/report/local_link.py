@@ -64,6 +64,21 @@ class LocalLink:
     async def say_that_it_runs(self) -> None:
         """It is in the log."""
 
+    @property
+    def told(self) -> JobExecuting | None:
+        """Nobody was told."""
+        return None
+
+    def goes_on(self, message: JobExecuting) -> None:
+        """Its starter never rests: nobody could wake it."""
+
+    async def rests(self) -> bool:
+        """It does not."""
+        return False
+
+    async def rests_not(self) -> None:
+        """As always."""
+
     async def update(self, message: JobUpdate) -> None:
         """The log hears of the job's size when that is new."""
         size = message.ad.eval_int("ImageSize", 0)

@@ -8,6 +8,7 @@ a whole lease does it give up; then nobody waits for the job any more, and it ha
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -17,7 +18,7 @@ from daemons.base.sync import Backoff, Signal
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError, PoolError
 from pool.slots.lease import ALIVE_INTERVAL_S, alive_interval
-from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady, StarterRests
 from protocol.messages.starter import RunJob
 from protocol.rpc.endpoints import ConnectionLost, Peer, RemoteError, TimedOut
 from protocol.wire.message import replace
@@ -43,6 +44,7 @@ class ShadowLink:
         self._changed = Signal()
         self._executing: JobExecuting | None = None
         self._told = False
+        self._patience = FIRST_CONTACT_S
         self.over: str | None = None
         """Why nobody waits for the job any more, in words: the schedd has refused it, or the lease has run out."""
 
@@ -50,7 +52,7 @@ class ShadowLink:
 
     async def run(self) -> None:
         """Connect, and connect again, until there is no point."""
-        patience, heard_at = FIRST_CONTACT_S, trio.current_time()
+        patience, heard_at = self._patience, trio.current_time()
         while True:
             peer: Peer | None = None
             try:
@@ -121,6 +123,31 @@ class ShadowLink:
     def runs(self, message: JobExecuting) -> None:
         """The program was started; the schedd hears of it before it hears of the end, whatever comes between."""
         self._executing = message
+
+    def goes_on(self, message: JobExecuting) -> None:
+        """The program was started by another process, which has said so; the schedd is away no longer than a lease."""
+        self._executing, self._told, self._patience = message, True, self._job.lease_s
+
+    @property
+    def told(self) -> JobExecuting | None:
+        """What the schedd was told of the program's start."""
+        return self._executing if self._told else None
+
+    async def rests(self) -> bool:
+        """Say that the starter leaves the job alone; whether the schedd knows that now."""
+        if self._peer is None:
+            return False
+        try:
+            await self._peer.call(StarterRests(job_id=self._job.job_id, activation=self._job.activation))
+        except PeerError:  # an older one does not know the word
+            return False
+        return True
+
+    async def rests_not(self) -> None:
+        """It stays after all."""
+        if self._peer is not None:
+            with suppress(PeerError):
+                await self._peer.call(StarterReady(job_id=self._job.job_id, activation=self._job.activation))
 
     async def say_that_it_runs(self) -> None:
         """Tell the schedd now, if there is a connection."""

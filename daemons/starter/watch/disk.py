@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
 from typing import Final
 
 import trio
@@ -58,6 +57,10 @@ class Disk:
             how = " ".join(word for word, is_so in (("hidden", order.hidden), ("encrypted", order.encrypted)) if is_so)
             self._log.full("The sandbox has a size", kind=store.kind, kib=self._kib, how=how or "seen by all")
 
+    def take_over(self, account: Account) -> None:
+        """The sandbox was made by another process; only one that is not held to a size is left to anybody."""
+        self._volume = volume_for(VolumeOrder(self._sandbox, account, Store(), self._kib, False, False))
+
     def _hidden(self, store: Store) -> bool:
         if store.kind not in MOUNTED:
             return False
@@ -90,7 +93,7 @@ class Disk:
             self._log.always("The sandbox cannot be measured", error=str(error))
             return usage
         self._full = used.full
-        return replace(usage.with_disk(used.bytes), files=used.files, disk_now=used.bytes)
+        return usage.measured(used.bytes, used.files)
 
     def over(self, usage: JobUsage) -> Hold | None:
         """Why the job is to be held: it has reached its limit, or nothing more can be written."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import trio
 
 from daemons.host.child_settings import StarterSettings
@@ -38,6 +40,12 @@ class Figures:
     def begin(self) -> None:
         """The program runs."""
         self.usage = self.usage.begun()
+
+    def take_over(self, usage: JobUsage, moved: ClassAd, of_devices: ClassAd) -> None:
+        """The program was begun by another process, which has seen this much."""
+        self.usage = replace(usage, memory_metric=self.usage.memory_metric)
+        self.of_devices = of_devices
+        self.moved.update(moved)
 
     def look(self, body: Body) -> None:
         """See what the program uses now, and what it has to say of itself."""

@@ -69,8 +69,9 @@ class Watches:
         if descriptor is None:
             return
         while True:
-            await trio.lowlevel.wait_readable(descriptor)
-            os.eventfd_read(descriptor)
+            if not self._group.oom_killed():  # as it may have been while the starter rested
+                await trio.lowlevel.wait_readable(descriptor)
+                os.eventfd_read(descriptor)
             with trio.move_on_after(OOM_NOTICE_S):
                 while not self._group.oom_killed():  # noqa: ASYNC110 (a file of the kernel)
                     await trio.sleep(OOM_PAUSE_S)
