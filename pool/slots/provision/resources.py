@@ -6,7 +6,7 @@ they ignore case. Amounts are integers or exact fractions, never floats, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -52,6 +52,10 @@ class Amounts(Mapping[str, Amount]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def items(self) -> ItemsView[str, Amount]:
+        """Names, as they are spelt, and amounts."""
+        return {self._spelling[key]: much for key, much in self._by_name.items()}.items()
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._by_name
 
@@ -71,13 +75,15 @@ class Amounts(Mapping[str, Amount]):
         return self._by_name.get(name.lower(), 0)
 
     def __add__(self, other: Amounts) -> Amounts:
-        return Amounts((name, self.of(name) + other.of(name)) for name in self._names_with(other))
+        mine, more = self._by_name, other._by_name
+        return self._made({key: mine.get(key, 0) + more.get(key, 0) for key in mine | more}, other)
 
     def __sub__(self, other: Amounts) -> Amounts:
         """What is left; a UserError names what there is too little of."""
         if short := self.short_of(other):
             raise UserError(f"not enough {', '.join(short)}")
-        return Amounts((name, self.of(name) - other.of(name)) for name in self._names_with(other))
+        mine, less = self._by_name, other._by_name
+        return self._made({key: mine.get(key, 0) - less.get(key, 0) for key in mine | less}, other)
 
     def fits(self, wanted: Amounts) -> bool:
         """Whether all of `wanted` is here."""
@@ -85,14 +91,23 @@ class Amounts(Mapping[str, Amount]):
 
     def short_of(self, wanted: Amounts) -> list[str]:
         """The resources that there is too little of, each as "Memory (64 of 128)"."""
-        return [f"{name} ({self.of(name)} of {much})" for name, much in wanted.items() if much > self.of(name)]
+        has = self._by_name
+        return [
+            f"{wanted._spelling[key]} ({has.get(key, 0)} of {much})"
+            for key, much in wanted._by_name.items()
+            if much > has.get(key, 0)
+        ]
 
     def replaced(self, **amounts: Amount) -> Amounts:
         """A copy with some amounts different."""
         return Amounts([*self.items(), *amounts.items()])
 
-    def _names_with(self, other: Amounts) -> list[str]:
-        return [*self, *(name for name in other if name not in self)]
+    def _made(self, by_name: dict[str, Amount], other: Amounts) -> Amounts:
+        """These amounts of what is named here, or only there."""
+        made, mine = object.__new__(Amounts), self._spelling
+        made._by_name = {key: much if type(much) is int else exact(much) for key, much in by_name.items()}
+        made._spelling = mine | {key: name for key, name in other._spelling.items() if key not in mine}
+        return made
 
 
 NONE: Final = Amounts()
