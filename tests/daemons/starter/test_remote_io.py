@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daemons.base.linux import is_zombie
 from daemons.host.mounts import mounts
 from daemons.host.namespaces import can_isolate
 from pool.jobs.vocabulary.endings import Ending
@@ -254,7 +255,7 @@ async def test_files_are_out_of_reach_at_once_when_the_starter_is_killed() -> No
     async with bench(agent=True) as made:
         activation = await begun(made, "echo > mark; while cat mark > copy; do :; done")
         executing = await made.until(JobExecuting, activation)
-        pid = executing.ad.eval_int("JobPid")
+        pid = executing.ad.eval_int("JobPid", 0)
         with trio.fail_after(PATIENCE_S):
             while not (made.iwd / "mark").exists():
                 await trio.sleep(0.01)
@@ -265,5 +266,5 @@ async def test_files_are_out_of_reach_at_once_when_the_starter_is_killed() -> No
         await made.starter.wait()
         # Nobody kills it here: its next operation has failed, or the one that it waited for.
         with trio.fail_after(PATIENCE_S):
-            while Path(f"/proc/{pid}").exists():
+            while not is_zombie(pid):
                 await trio.sleep(0.01)
