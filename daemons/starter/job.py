@@ -74,6 +74,8 @@ from protocol.messages.starter import RunJob, StopJob
 
 LAST_WRITES_S: Final = 3.0
 """How long what a job has written may take to get home when it has to leave at once."""
+GREETING_TURNS: Final = 2
+"""Turns of the loop in which the schedd hears who is here: it answers while the sandbox is made."""
 UNSEEN_S: Final = 0.1
 """A job that is over sooner is not asked how much disk it took."""
 
@@ -179,6 +181,8 @@ class JobRun:
         async with trio.open_nursery() as nursery:
             self._beside = nursery
             nursery.start_soon(self._keep_link)
+            for _ in range(GREETING_TURNS):
+                await trio.lowlevel.checkpoint()
             result = await self._execute()
             said = {"ending": result.ending.value, "reason": result.reason}
             self.context.log.always("The job ended", job=self.request.job_id, **said)

@@ -49,6 +49,7 @@ from protocol.messages.starter import (
     CheckpointJob,
     ContinueJob,
     DeviceUse,
+    KnowSlot,
     LeaveNow,
     MeetSchedd,
     RunJob,
@@ -98,6 +99,7 @@ class Starter:
         self._orphaned = False
         self._nursery: trio.Nursery | None = None
         self._lines: tuple[SharedConnection, SharedConnection] | None = None
+        self._meeting: trio.CancelScope | None = None
         self._chirp: ChirpServer | None = None
         self._live = Live(
             self._present,
@@ -198,6 +200,7 @@ class Starter:
         """What the startd says; what tools ask of the running job, through its schedd, is `Live`'s."""
         return [
             answer(MeetSchedd, self.meet_schedd),
+            answer(KnowSlot, self.know_slot),
             answer(RunJob, self.run_job),
             answer(SuspendJob, self.suspend_job),
             answer(ContinueJob, self.continue_job),
@@ -254,15 +257,28 @@ class Starter:
         self._spawner = JobSpawner(self._group)
 
     def meet_schedd(self, _peer: Peer, request: MeetSchedd) -> Done:
-        """Connect to the claim's schedd before there is a job."""
+        """Connect to the claim's schedd before there is a job; or to nobody, as the claim was refused."""
         assert self._nursery is not None
-        self._nursery.start_soon(self._meet, request)
+        if self._meeting is not None:
+            self._meeting.cancel()
+        self._meeting = trio.CancelScope()
+        self._nursery.start_soon(self._meet, request, self._meeting)
         return DONE
 
-    async def _meet(self, request: MeetSchedd) -> None:
+    def know_slot(self, _peer: Peer, request: KnowSlot) -> Done:
+        """Keep what is news of the slot's ad."""
+        self._slot_ad = changed_by(self._slot_ad, Delta(request.slot_ad, request.slot_lacks))
+        return DONE
+
+    async def _meet(self, request: MeetSchedd, scope: trio.CancelScope) -> None:
         assert self._lines is not None
+        line = self._lines[0]
         try:
-            await self._lines[0].peer(request.shadow_address, request.ticket)
+            with scope:
+                if request.shadow_address:
+                    await line.peer(request.shadow_address, request.ticket)
+                else:
+                    line.drop("the claim was refused")
         except (PeerError, OSError) as error:  # the first job tries again
             self._log.full("The schedd cannot be reached yet", error=str(error))
 

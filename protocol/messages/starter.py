@@ -38,7 +38,7 @@ class RunJob(Request[Done], tag="starter.run_job"):
     job_id: JobId
     job_ad: ClassAd
     slot_ad: ClassAd
-    """Whole with a starter's first job, and then what has changed since the one before."""
+    """What has changed of it since the starter was told of it last; at first, the whole."""
     shadow_address: str
     ticket: str
     agent_address: str = ""
@@ -49,10 +49,20 @@ class RunJob(Request[Done], tag="starter.run_job"):
 
 
 class MeetSchedd(Request[Done], tag="starter.meet_schedd"):
-    """The starter's claim was granted: connect to its schedd, so that the first job need not wait for that."""
+    """A claim is asked for that will be the starter's: connect to its schedd, so that the first job need not wait.
 
-    shadow_address: str
-    ticket: str
+    Without an address: it was refused, and the connection is to be closed.
+    """
+
+    shadow_address: str = ""
+    ticket: str = ""
+
+
+class KnowSlot(Request[Done], tag="starter.know_slot"):
+    """The claim was granted, and the starter is its slot's: what of the slot's ad is news, as in RunJob."""
+
+    slot_ad: ClassAd
+    slot_lacks: list[str] = []
 
 
 class StopJob(Request[Done], tag="starter.stop_job"):

@@ -233,6 +233,7 @@ STARTD_TO_STARTER: Final[Needs] = {
 STARTER: Final[Needs] = {
     "starter.run_job": _by_birth,
     "starter.meet_schedd": _by_birth,
+    "starter.know_slot": _by_birth,
     "starter.stop_job": _by_birth,
     "starter.suspend_job": _by_birth,
     "starter.continue_job": _by_birth,

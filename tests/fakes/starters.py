@@ -24,6 +24,7 @@ from protocol.messages.starter import (
     ActivationOver,
     ContinueJob,
     JobInfo,
+    KnowSlot,
     LeaveNow,
     MeetSchedd,
     RunJob,
@@ -50,6 +51,8 @@ class FakeStarter:
     def __init__(self, pid: int, ours: FakeStream, theirs: FakeStream) -> None:
         self.pid = pid
         self.channel: trio.abc.Stream = theirs
+        self.met: list[str] = []
+        """Schedds of claims that were asked for; empty for those that were refused."""
         self.rehearses = False
         """It was to do once what jobs will have it do."""
         self.job: RunJob | None = None
@@ -57,7 +60,8 @@ class FakeStarter:
         self.stops: list[StopJob] = []
         self.jobs: list[RunJob] = []
         self.news: list[ClassAd] = []
-        """What came of the slot's ad with each of them."""
+        """What came of the slot's ad with each of them, and before them."""
+        self._slot_ad = ClassAd()
         self.ended = trio.Event()
         self._ours = ours
         self._peer: Peer | None = None
@@ -90,7 +94,8 @@ class FakeStarter:
                         answer(SuspendJob, lambda _, order: self._note("suspend")),
                         answer(ContinueJob, lambda _, order: self._note("continue")),
                         answer(LeaveNow, lambda _, order: self._go()),
-                        answer(MeetSchedd, lambda _, order: DONE),
+                        answer(MeetSchedd, self._meet),
+                        answer(KnowSlot, self._know),
                     ]
                 )
                 channel = Channel(self._ours, Link(kind="pair", label="startd", verified=True))
@@ -125,10 +130,21 @@ class FakeStarter:
             self._leave.set()
         return DONE
 
+    def _learn(self, slot_ad: ClassAd, lacks: list[str]) -> ClassAd:
+        self.news.append(slot_ad)
+        self._slot_ad = changed_by(self._slot_ad, Delta(slot_ad, lacks))
+        return self._slot_ad
+
+    def _meet(self, _peer: Peer, order: MeetSchedd) -> Done:
+        self.met.append(order.shadow_address)
+        return DONE
+
+    def _know(self, _peer: Peer, order: KnowSlot) -> Done:
+        self._learn(order.slot_ad, order.slot_lacks)
+        return DONE
+
     def _run(self, nursery: trio.Nursery, order: RunJob) -> Done:
-        before = self.jobs[-1].slot_ad if self.jobs else ClassAd()
-        self.news.append(order.slot_ad)
-        order = replace(order, slot_ad=changed_by(before, Delta(order.slot_ad, order.slot_lacks)))
+        order = replace(order, slot_ad=self._learn(order.slot_ad, order.slot_lacks))
         self.job = order
         self.jobs.append(order)
         self.heard.append(f"run {order.job_id}")

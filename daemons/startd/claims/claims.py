@@ -106,6 +106,19 @@ class Claims:
             return ClaimAnswer(granted=False, reason=reason)
         asked = claim_of_caller(peer, asked)
         await self._turns.next()  # many come at once; others of this process have their turn between them
+        try:
+            await self._meet(asked)
+            return await self._decide(peer, asked)
+        finally:
+            self._starters.meet_no_more(asked.claim_id)
+
+    async def _meet(self, asked: RequestClaim) -> None:
+        """Where the slot is free, a starter meets the claim's schedd while the rest is seen to."""
+        slot = self._slots.offering(asked.claim_id)
+        if slot is not None and can(slot.state, Event.CLAIM) and asked.shadow_address:
+            await self._starters.meet(asked.claim_id, slot.name, _meeting(asked))
+
+    async def _decide(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
         held = self._slots.holding(asked.claim_id)
         if held is not None:
             return self._held_already(held, peer, asked)
@@ -250,8 +263,8 @@ class Claims:
         assert claim is not None
         # Forked now, so that it is there when the job comes, and has met its schedd by then.
         if slot.starter is None:
-            to, ticket = asked.shadow_address, asked.ticket
-            self._starters.prepare(slot.name, MeetSchedd(shadow_address=to, ticket=ticket) if to else None)
+            meeting = _meeting(asked) if asked.shadow_address else None
+            self._starters.prepare(asked.claim_id, slot.name, meeting, self._ads.matching(slot))
         return ClaimAnswer(
             granted=True,
             slot_name=slot.name,
@@ -404,6 +417,10 @@ class Claims:
         self._moves.holders.heard_from(slot, peer)
         if slot.claim is not None:
             slot.claim = slot.claim.renewed(now=trio.current_time())
+
+
+def _meeting(asked: RequestClaim) -> MeetSchedd:
+    return MeetSchedd(shadow_address=asked.shadow_address, ticket=asked.ticket)
 
 
 def _waits(slot: Slot, claim_id: str) -> bool:

@@ -1,8 +1,8 @@
 """The starters of this host: kept ready before they are needed, given to claims, and watched to their end.
 
 A starter serves one claim. Forking one costs more than anything else in starting a job, so SPARE_STARTERS of them are
-made beforehand, each for whichever slot needs one next (of those that share its EXECUTE). A claim takes one as soon as
-it is granted, while its schedd still prepares the activation; where there is none, one is made for it then.
+made beforehand, each for whichever slot needs one next (of those that share its EXECUTE). One meets the schedd of a
+claim as soon as that is asked for, and is the claim's when it is granted; where there is none, one is made for it then.
 
 * On a machine in use a spare one does once what jobs will have it do, so that the next job need not wait for that.
 * What a starter is told goes out in order; one that hears nothing any more is killed.
@@ -39,8 +39,17 @@ from daemons.startd.starters.keepers import KeeperLine
 from daemons.startd.starters.living import LivingStarter
 from daemons.startd.starters.sweep import StarterRecords
 from pool.base.errors import PeerError, PoolError
-from pool.classad import Expr, expr
-from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, MayRest, MeetSchedd, RunJob, StarterAwake
+from pool.classad import ClassAd, Expr, expr
+from protocol.messages.starter import (
+    ActivationOver,
+    EngineTrouble,
+    JobInfo,
+    KnowSlot,
+    MayRest,
+    MeetSchedd,
+    RunJob,
+    StarterAwake,
+)
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
 
@@ -48,6 +57,8 @@ REFILL_PAUSE_S: Final = 0.05
 IN_USE_S: Final = 600.0
 """How long after it has started a job a machine is taken for one that is in use."""
 LEAVE_S: Final = 10.0
+MEETING_TURNS: Final = 2
+"""Turns of the loop after which a starter has been told whom to meet."""
 
 
 class StarterListener(Protocol):
@@ -89,6 +100,8 @@ class Starters:
         self._births = Births(start, nursery, self._zygote, records, machine, self._answers, self._born)
         self._spares: list[LivingStarter] = []
         """They serve whoever comes first."""
+        self._meeting: dict[str, LivingStarter] = {}
+        """By claim id: spare ones that meet the schedd of a claim which is being asked for."""
         self._ready: dict[str, LivingStarter] = {}
         """By slot: those of claims that have had no job yet."""
         self._coming: dict[str, _Coming] = {}
@@ -110,24 +123,57 @@ class Starters:
     def forget_settings(self) -> None:
         """The configuration has changed: starters made from now on get the new one."""
         self._births.forget_settings()
-        for starter in (*self._spares, *self._ready.values()):
+        for starter in (*self._spares, *self._meeting.values(), *self._ready.values()):
             starter.leave()
         self._spares.clear()
+        self._meeting.clear()
         self._ready.clear()
         self._wanted.fire()
 
     # ---- for claims
 
-    def prepare(self, slot_name: str, meeting: MeetSchedd | None) -> None:
-        """This slot was claimed: let it have a starter before it asks, and the starter its schedd."""
+    async def meet(self, claim_id: str, slot_name: str, meeting: MeetSchedd) -> None:
+        """A claim is asked for, on this slot or a part of it: a spare starter meets its schedd meanwhile.
+
+        It is the claim's with `prepare`, and else a spare one again with `meet_no_more`.
+        """
+        if claim_id not in self._meeting and (spare := self._spare_for(slot_name)) is not None:
+            self._meeting[claim_id] = spare
+            spare.tell(meeting)
+            for _ in range(MEETING_TURNS):
+                await trio.lowlevel.checkpoint()
+
+    def meet_no_more(self, claim_id: str) -> None:
+        """The claim was granted, or refused."""
+        starter = self._meeting.pop(claim_id, None)
+        if starter is not None and starter.usable:
+            starter.tell(MeetSchedd())
+            self._spares.append(starter)
+
+    def prepare(self, claim_id: str, slot_name: str, meeting: MeetSchedd | None, slot_ad: ClassAd) -> None:
+        """This slot was claimed: let it have a starter before it asks, and the starter know schedd and slot."""
         if slot_name in self._ready or slot_name in self._coming:  # the same claim was asked for again
             return
-        if (spare := self._spare_for(slot_name)) is not None:
+        met = self._meeting.pop(claim_id, None)
+        if met is not None and met.usable:
+            self._ready[slot_name] = met
+        elif (spare := self._spare_for(slot_name)) is not None:
             self._assign(spare, slot_name, meeting)
         else:
             self._coming[slot_name] = coming = _Coming(meeting)
             self._tasks.once(self._make_for, slot_name, coming)
+        if (starter := self._ready.get(slot_name)) is not None:
+            self._tasks.once(self._describe, starter, slot_ad)
         self._wanted.fire()
+
+    async def _describe(self, starter: LivingStarter, slot_ad: ClassAd) -> None:
+        """Let it know of its slot what it does not know yet."""
+        if starter.peer is not None and not starter.activation:
+            news = starter.news_of(slot_ad)
+            try:  # at once, so that its first job has the news since then
+                await starter.peer.notify(KnowSlot(slot_ad=news.changed, slot_lacks=list(news.removed)))
+            except PeerError as error:
+                self._start.log.full(f"The starter {starter.pid} was not told of its slot: {error}")
 
     async def take(self, slot_name: str) -> LivingStarter:
         """A starter for this slot, ready for its first job; SpawnError when there can be none."""
@@ -215,7 +261,8 @@ class Starters:
             is_used = trio.current_time() < self._used_until
             if not is_used:
                 self._let_go([spare for spare in self._spares if spare.has_rehearsed])
-            for execute in (executes - Counter(spare.execute for spare in self._spares)).elements():
+            there = Counter(spare.execute for spare in (*self._spares, *self._meeting.values()))
+            for execute in (executes - there).elements():
                 await self._make_spare(execute, rehearses=is_used)
             self._let_go(self._beyond(count, executes))
             with trio.move_on_at(self._used_until if is_used else math.inf):
@@ -308,9 +355,10 @@ class Starters:
     def _forget(self, starter: LivingStarter) -> None:
         if starter in self._spares:
             self._spares.remove(starter)
-        for name, ready in list(self._ready.items()):
-            if ready is starter:
-                del self._ready[name]
+        for kept in (self._meeting, self._ready):
+            for key, one in list(kept.items()):
+                if one is starter:
+                    del kept[key]
 
 
 def _kill(pid: int) -> None:

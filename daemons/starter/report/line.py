@@ -55,6 +55,12 @@ class SharedConnection:
             self._peer, self._for = peer, (address, ticket)
             return peer
 
+    def drop(self, reason: str) -> None:
+        """End the connection, if there is one."""
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.abort(reason)
+
     def _serves(self, peer: Peer, address: str, ticket: str) -> bool:
         return not peer.closed.is_set() and self._for == (address, ticket)
 

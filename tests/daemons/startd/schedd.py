@@ -85,6 +85,8 @@ class FakeSchedd:
             submitter="alice@pool.test",
             lease_s=lease_s,
             alive_interval_s=300.0,
+            shadow_address="<shadow>",
+            ticket="ticket",
             room=list(room),
         )
         return Held(claim_id, await self.peer.call(request, timeout=None), job)

@@ -149,8 +149,9 @@ async def test_jobs_run_one_after_another_in_the_same_starter(tmp_path: Path, au
         assert await bench.until_running("1.1") is starter
         assert starter.jobs[1].slot_ad["JobId"] == "1.1"
         assert starter.jobs[1].slot_ad["Name"] == held.slot
-        assert len(starter.news[0]) > 50
-        assert len(starter.news[1]) < 40
+        assert len(starter.news[0]) > 50  # with the claim
+        assert all(len(news) < 40 for news in starter.news[1:])  # with the jobs
+        assert starter.met == ["<shadow>"]
 
 
 async def test_activation_may_come_twice_but_only_one_job_runs(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -214,6 +215,19 @@ async def test_a_spare_starter_serves_whichever_slot_comes_next(tmp_path: Path, 
             await trio.sleep(1)
         assert sum(len(starter.jobs) for starter in bench.farm.starters) == 4
         assert len(bench.farm.starters) == 5  # one for each claim, and the spare one
+
+
+async def test_a_starter_that_met_the_schedd_of_a_refused_claim_is_a_spare_one_again(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        offer = await bench.offer()
+        assert not (await schedd.claim(offer, a_job(RequestMemory=1_000_000))).answer.granted
+        held = await schedd.claim(offer)
+        assert (await schedd.run(held)).started
+        starter = await bench.until_running()
+        assert starter is bench.farm.starters[0]
+        assert starter.met == ["<shadow>", "", "<shadow>"]
 
 
 async def test_spare_starters_rehearse_while_the_machine_is_in_use(tmp_path: Path, autojump_clock: MockClock) -> None:
