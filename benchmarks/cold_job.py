@@ -80,7 +80,7 @@ class Submitter:
         assert self._process.stdout is not None
         self._count += 1
         began = time.time()
-        self._process.stdin.write(f"{self._home}/cold.{self._process.pid}.{self._count}.log\n")
+        self._process.stdin.write(f"api {self._home}/cold.{self._process.pid}.{self._count}.log\n")
         if not self._process.stdout.readline():
             raise SystemExit("the submitting process ended")
         return Job(began, time.time())
