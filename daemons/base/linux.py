@@ -158,7 +158,11 @@ def all_pids() -> list[int]:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the name: state, parent, group, session ...; None when it is gone."""
+    """The fields of /proc/PID/stat after the name: state, parent, group, session ...; None when it is gone.
+
+    The kernel keeps the answer back while the process is being replaced by another program (execve), which can wait for
+    whoever serves its files: such a one must not wait for the answer itself.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses is the process's own choice and may hold blanks and parentheses: the last one
@@ -179,9 +183,12 @@ def status_fields(pid: int) -> dict[str, list[str]]:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process has ended (and, perhaps, still waits to be collected)."""
-    fields = stat_fields(pid)
-    return fields is None or fields[0] in ("Z", "X")
+    """Whether the process has ended (and, perhaps, still waits to be collected).
+
+    Of its files this one is never kept back (`stat_fields`): whoever has to end a process can ask.
+    """
+    state = status_fields(pid).get("State")
+    return state is None or state[0] in ("Z", "X")
 
 
 def zombie_children() -> set[int]:

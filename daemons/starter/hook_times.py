@@ -66,7 +66,7 @@ class HookTimes:
         while running.executed is not None:
             await trio.sleep_until(at)
             if running.body is not None:
-                figures.look(running.body)
+                await figures.look(running.body)
             state = "Suspended" if running.suspended else "Running"
             await self._hooks.update(running_job(job, figures.usage.ad(), running.executed, state))
             # A hook that takes longer than the interval is not run twice in a row to make up for it.

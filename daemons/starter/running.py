@@ -185,10 +185,10 @@ class ProgramRuns:
         self.scene = None
         fault("starter.job_exited")
         if context.processes.any():  # the last chance to see what others of the job use
-            self._figures.look(body)
+            await self._figures.look(body)
         # What the job left behind ends before output moves: it could still be writing into it.
         await context.processes.end_all(context.group)
-        self._figures.look(body)
+        await self._figures.look(body)
         self.body = None
         self._figures.measure_disk()
         self._watches.note_memory(body)

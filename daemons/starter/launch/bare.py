@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import trio
 
@@ -23,6 +25,8 @@ from pool.execute.exit import Exited, exited
 from pool.execute.plan import RunPlan
 from pool.execute.usage import UsageSample
 from pool.jobs.vocabulary.endings import Ending
+
+Seen = TypeVar("Seen")
 
 END_S: Final = 30.0
 """How long a process that is not the job's program yet may take to end, when the job has to leave."""
@@ -54,7 +58,7 @@ async def start_bare(
         if hold is None or (plan.wrapped and error.stage is Stage.EXECUTE):  # the machine's program, not the job's
             return ActivationResult(Ending.FAILED, reason=f"Failed to execute '{plan.program}': {error}")
         return ActivationResult.held(hold)
-    return BareBody(watched, context.processes, context.group)
+    return BareBody(watched, context.processes, context.group, is_served=bool(terms.isolation.homes))
 
 
 def start_process(plan: RunPlan, account: Account, spawner: JobSpawner, terms: Terms = USUAL) -> Started:
@@ -73,9 +77,12 @@ def start_process(plan: RunPlan, account: Account, spawner: JobSpawner, terms: T
 class BareBody:
     """Processes below the starter."""
 
-    def __init__(self, watched: WatchedChild, processes: Processes, group: ControlGroup) -> None:
+    def __init__(
+        self, watched: WatchedChild, processes: Processes, group: ControlGroup, *, is_served: bool = False
+    ) -> None:
+        """`is_served`: this process serves its files, and must not wait for what waits for them (`stat_fields`)."""
         self.watched = watched
-        self._processes, self._group = processes, group
+        self._processes, self._group, self._is_served = processes, group, is_served
 
     def signal(self, number: int) -> None:
         """To the first process."""
@@ -92,13 +99,18 @@ class BareBody:
         """All processes."""
         self._processes.resume(self._group)
 
-    def sample(self) -> UsageSample:
+    async def sample(self) -> UsageSample:
         """By processes and control group."""
-        return self._processes.sample(self._group)
+        return await self._look(partial(self._processes.sample, self._group))
 
-    def memory(self, limit: int) -> int:
+    async def memory(self, limit: int) -> int:
         """How many bytes of memory it has; see `tree.memory`."""
-        return tree.memory(self._processes.living(), limit)
+        return await self._look(lambda: tree.memory(self._processes.living(), limit))
+
+    async def _look(self, look: Callable[[], Seen]) -> Seen:
+        if not self._is_served:
+            return look()
+        return await trio.to_thread.run_sync(look, abandon_on_cancel=True)
 
     def told(self) -> ClassAd:
         """Nothing."""

@@ -33,7 +33,7 @@ class Body(Protocol):
     def resume(self) -> None:
         """Let it go on."""
 
-    def sample(self) -> UsageSample:
+    async def sample(self) -> UsageSample:
         """What it uses now."""
 
     def told(self) -> ClassAd:

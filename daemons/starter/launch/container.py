@@ -253,7 +253,7 @@ class Container:
         except trio.WouldBlock:
             self._log.error("The engine is behind: the container is not told", order=" ".join(words))
 
-    def sample(self) -> UsageSample:
+    async def sample(self) -> UsageSample:
         """By its processes and their control group."""
         return self._meter.sample() if self._meter is not None else UsageSample()
 

@@ -111,7 +111,7 @@ class HomeDirectory:
     @property
     def at_once(self) -> dict[int, AtOnce]:
         """The same where nothing is to be asked at home: most of many small reads and writes."""
-        return {Op.READ: self._read_now, Op.WRITE: self._write_now}
+        return {Op.READ: self._read_now, Op.WRITE: self._write_now, Op.FLUSH: self._flush_now}
 
     def forget(self, asked: Asked) -> None:
         """The kernel forgets files."""
@@ -414,14 +414,18 @@ class HomeDirectory:
 
         return Writing(send, self._nursery, self._budget)
 
+    def _flush_now(self, asked: Asked) -> bytes | None:
+        writing = self._writing.get(asked.node)
+        return b"" if writing is None or writing.is_idle else None
+
     async def _flush(self, asked: Asked) -> None:
         # A program hears of its close only what is answered here; nobody hears of RELEASE.
-        writing = self._writing.get(asked.node)
-        if writing is not None:
-            await writing.finish()
+        if (writing := self._writing.get(asked.node)) is not None:
+            await writing.close()
 
     async def _fsync(self, asked: Asked) -> None:
-        await self._flush(asked)
+        if (writing := self._writing.get(asked.node)) is not None:
+            await writing.finish()
         number, *_ = asked.fields(wire.FSYNC_IN)
         handle = self._handle(number)
         numbers = (handle.node.inode,)

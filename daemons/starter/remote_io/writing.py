@@ -2,7 +2,8 @@
 
 Small writes become one, large ones go as they come, several at a time. A program is answered as soon as its bytes are
 here, for as long as not too many are (`Budget`). What failed at home is the next answer that it gets for the file: of a
-write, of fsync, of close. Rules: bytes for the same place arrive in their order, and so does what is appended.
+write, of fsync, of close; if there is none, it is the reason for which the job is held. Rules: bytes for the same place
+arrive in their order, and so does what is appended.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ PIECE_BYTES: Final = 224 * 1024
 """One write at home: a request that whoever has a ticket only may send is no longer than 256 KiB."""
 LINGER_S: Final = 1.0
 """How long bytes wait for more of them."""
+STILL_S: Final = 10.0
+"""How long nothing may come home until a close is answered."""
 UNSENT: Final = -1
 
 
@@ -75,6 +78,7 @@ class Writing:
         self._lingers = False
         self._changed = Signal()
         self._error = 0
+        self._delivered = 0
         self.end = 0
         """How large the file is at least, once all is there."""
 
@@ -146,6 +150,7 @@ class Writing:
             self._error = self._error or error.errno or errno.EIO
         finally:
             self._under_way.remove(piece)
+            self._delivered += 1
             self._budget.give_back(len(data))
             self._changed.fire()
 
@@ -158,6 +163,19 @@ class Writing:
         """The same; OSError is what has become of it."""
         await self.settle()
         self._tell()
+
+    async def close(self) -> None:
+        """The same, but not for longer than bytes come home.
+
+        Files are closed in the middle of an execve, too, and until that is answered the kernel keeps everybody waiting
+        who looks at the process. What fails later is told later.
+        """
+        delivered = -1
+        while delivered != self._delivered:
+            delivered = self._delivered
+            with trio.move_on_after(STILL_S):
+                await self.finish()
+                break
 
     def _tell(self) -> None:
         if self._error:

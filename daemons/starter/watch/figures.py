@@ -47,9 +47,10 @@ class Figures:
         self.of_devices = of_devices
         self.moved.update(moved)
 
-    def look(self, body: Body) -> None:
+    async def look(self, body: Body) -> None:
         """See what the program uses now, and what it has to say of itself."""
-        self.usage = self.usage.seen(body.sample())
+        sample = await body.sample()
+        self.usage = self.usage.seen(sample)
         self._told = body.told()
 
     def hear(self, body: Body) -> None:
@@ -89,7 +90,7 @@ async def look_now_and_then(figures: Figures, body: Body, pause_s: float) -> Non
     """See what the running program uses, lest its largest size be missed, until cancelled."""
     while True:
         await trio.sleep(pause_s)
-        figures.look(body)
+        await figures.look(body)
 
 
 async def tell_now_and_then(
@@ -100,7 +101,7 @@ async def tell_now_and_then(
     while True:
         await trio.sleep(pause)
         pause = settings.update_s
-        figures.look(body)
+        await figures.look(body)
         figures.measure_disk()
         ad = figures.ad()
         await link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))

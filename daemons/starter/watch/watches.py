@@ -57,7 +57,7 @@ class Watches:
     async def _poll_memory(self, body: BareBody, limit_bytes: int) -> None:
         while True:
             await trio.sleep(self._memory_poll_s)
-            used = body.memory(limit_bytes)
+            used = await body.memory(limit_bytes)
             if used > limit_bytes:
                 self._over_memory = hold = over_polled_memory(limit_bytes >> 20, -(-used // MIB))
                 self._log.always("The job has too much memory", job=self._job_id, reason=hold.reason)

@@ -16,7 +16,7 @@ MIB = 1 << 20
 class Swelling:
     """A program that is large for a moment."""
 
-    def sample(self) -> UsageSample:
+    async def sample(self) -> UsageSample:
         return UsageSample(resident=80 * MIB if 42 < trio.current_time() < 48 else MIB)
 
     def told(self) -> ClassAd:

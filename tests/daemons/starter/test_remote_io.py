@@ -116,6 +116,18 @@ os.close(fd)
 ctypes.memset(mapped, 1, 3000000)
 """
 
+REPLACED = """
+import os, sys
+left = int(sys.argv[1])
+file = open("counted", "w")
+file.write(str(left))
+file.flush()
+if left:
+    os.execv(sys.executable, [sys.executable, "program.py", str(left - 1)])
+print("replaced")
+"""
+"""An execve closes `file`, which has bytes that are not at home yet, while nobody can look at the process."""
+
 
 def put(path: Path, data: bytes = b"", mode: int = 0o644) -> Path:
     """A file of the user's."""
@@ -136,10 +148,10 @@ async def ended(made: Bench, command: str, **attributes: object) -> JobEnded:
     return await made.ended(await begun(made, command, **attributes))
 
 
-async def program(made: Bench, text: str) -> str:
+async def program(made: Bench, text: str, *words: str) -> str:
     """What a Python program at home prints."""
     put(made.iwd / "program.py", text.encode())
-    end = await ended(made, "python3 program.py")
+    end = await ended(made, " ".join(("python3 program.py", *words)))
     told = (made.iwd / "out").read_text() + (made.iwd / "err").read_text()
     assert code(end) == 0, told
     return told
@@ -171,6 +183,12 @@ async def test_a_program_works_with_files_that_only_home_has() -> None:
             "[b'1234567', b'3000001', b'5000000', b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00'] 5000007\n"
         )
         assert not list(made.iwd.glob(".remote_io*"))
+
+
+async def test_a_program_is_replaced_by_another_while_its_use_is_looked_at() -> None:
+    async with bench(agent=True, processes_look_s=0.001) as made:
+        assert await program(made, REPLACED, "30") == "replaced\n"
+        assert (made.iwd / "counted").read_text() == "0"
 
 
 async def test_what_fails_at_home_fails_so_for_the_program_and_nothing_outside_is_reached() -> None:

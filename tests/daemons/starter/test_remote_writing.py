@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from daemons.starter.remote_io.writing import PIECE_BYTES, UNSENT, Budget, Writing
+from daemons.starter.remote_io.writing import PIECE_BYTES, STILL_S, UNSENT, Budget, Writing
 
 
 class Far:
@@ -85,3 +85,31 @@ async def test_an_error_is_told_once_and_nothing_is_written_meanwhile(autojump_c
         await writing.write(b"again", 0)
         await writing.finish()
     assert bytes(far.data) == b"again"
+
+
+async def test_a_close_waits_for_a_home_that_takes_bytes_and_not_for_one_that_does_not(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    far, lost = Far(), trio.Event()
+
+    async def send(data: bytes, at: int) -> int:
+        if len(far.sizes) == 20:
+            await lost.wait()
+        await trio.sleep(STILL_S / 2)
+        return await far.send(data, at)
+
+    async with trio.open_nursery() as nursery:
+        writing = Writing(send, nursery, Budget(1 << 20))
+        for _ in range(20):
+            await writing.write(b"x", UNSENT)
+            writing.start()
+        await writing.close()
+        assert len(far.data) == 20
+        await writing.write(b"y", UNSENT)
+        began = trio.current_time()
+        await writing.close()
+        assert trio.current_time() - began == STILL_S
+        far.fails_with = errno.EDQUOT
+        lost.set()
+        await writing.settle()
+        assert writing.error == errno.EDQUOT
