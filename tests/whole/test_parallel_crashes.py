@@ -61,10 +61,13 @@ def test_a_death_leaves_no_node_over_and_runs_none_twice(point: str) -> None:
     with pool_of(FAULT_POINTS=point, MASTER_BACKOFF_CEILING="1") as pool:
         place = pool.place("home")
         place.chmod(0o777)
+        before = pool.pid_of("schedd")
         cluster = pool.submit(describe(3, ALONE.format(place=place), f"{ALL}\nhold = true"), cwd=place)
         pool.tool("condor_release", str(cluster), check=False)  # the schedd may die before it has answered
         marker = pool.run_dir / "faults" / point.partition(":")[0]
         pool.until(marker.exists, f"{point} to fire")
+        if point.startswith("schedd"):
+            pool.until(lambda: pool.pid_of("schedd") not in (0, before), "another schedd")
         (job,) = pool.until_done(cluster)
         assert job.eval_int("ExitCode") == 0
         assert [(place / f"o.{node}").read_text() for node in range(3)] == [f"{node} of 3\n" for node in range(3)]

@@ -15,12 +15,9 @@ from daemons.host.namespaces import can_isolate
 from pool.classad import ClassAd
 from tests.whole.real_pool import RealPool, real_pool
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not can_isolate() or not os.path.exists("/dev/fuse"), reason="file systems take root's rights and /dev/fuse"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not can_isolate() or not os.path.exists("/dev/fuse"), reason="file systems take root's rights and /dev/fuse"
+)
 GIB = 1 << 30
 LINE_BYTES = 64
 
@@ -53,6 +50,7 @@ def submitted(pool: RealPool, here: Path, description: str) -> ClassAd:
     return ad
 
 
+@pytest.mark.slow
 def test_a_job_finds_its_files_by_the_submit_file_alone(pool: RealPool) -> None:
     here = home(pool, "small")
     (here / "words").write_text("b\na\n")
@@ -70,6 +68,7 @@ def test_a_job_finds_its_files_by_the_submit_file_alone(pool: RealPool) -> None:
     assert (ad.eval("ExitCode"), (here / "out").read_text()) == (0, "elsewhere\n")
 
 
+@pytest.mark.long
 def test_an_unmodified_sort_of_a_gibibyte_that_only_the_access_point_has(pool: RealPool) -> None:
     here = home(pool, "gibibyte")
     with (here / "words").open("wb") as file:
@@ -84,6 +83,7 @@ def test_an_unmodified_sort_of_a_gibibyte_that_only_the_access_point_has(pool: R
     assert made_of(here / "sorted") == made_of(here / "words")
 
 
+@pytest.mark.slow
 def test_who_wants_to_see_output_of_a_running_job_is_told_where_it_is(pool: RealPool) -> None:
     here = home(pool, "shown")
     rest = "want_remote_io = true\noutput = out\nlog = log\nqueue\n"
@@ -98,6 +98,7 @@ def test_who_wants_to_see_output_of_a_running_job_is_told_where_it_is(pool: Real
     pool.until_done(cluster)
 
 
+@pytest.mark.slow
 def test_a_schedd_that_comes_back_finds_the_job_at_work_with_its_files(pool: RealPool) -> None:
     here = home(pool, "restart")
     rest = "want_remote_io = true\nlog = log\nqueue\n"
