@@ -25,7 +25,8 @@ from daemons.host.account import Account, acting_as
 from daemons.host.first_process import FirstProcess, start_first_process
 from daemons.host.mounts import mounted_below, mounts
 from pool.base.errors import PoolError, UserError
-from pool.execute.isolation import HomeMount, Isolation, is_below
+from pool.base.paths import is_below
+from pool.execute.isolation import HomeMount, Isolation
 from pool.execute.remote_io import objection
 
 _CLONE_FS: Final = 0x00000200

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, NamedTuple
 
 from pool.classad import ClassAd
 from pool.jobs.vocabulary.nodes import is_gang
@@ -139,8 +138,7 @@ GRAMMAR: Final[Mapping[str, tuple[Right, str]]] = {
 }
 
 
-@dataclass(frozen=True)
-class ChirpCall:
+class ChirpCall(NamedTuple):
     """One line, understood."""
 
     name: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pool.base.errors import ClassAdError, ConfigError
+from pool.base.paths import is_below
 from pool.base.words import split_list
 from pool.classad import ClassAd, expr
 
@@ -80,11 +81,6 @@ def private_directories(expression: str, job: ClassAd, slot: ClassAd) -> list[st
         if not word.startswith("/"):
             raise ConfigError(f"MOUNT_UNDER_SCRATCH names {word!r}", expected="absolute paths")
     return [posixpath.normpath(word) for word in words]
-
-
-def is_below(path: str, directory: str) -> bool:
-    """Whether `path` is the directory, or something in it."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def isolation_of(

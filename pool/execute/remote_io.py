@@ -10,8 +10,8 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
+from pool.base.paths import is_below
 from pool.classad import ClassAd
-from pool.execute.isolation import is_below
 
 WANTED: Final = "WantRemoteIO"
 ABILITY: Final = "HasRemoteIO"

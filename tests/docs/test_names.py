@@ -43,6 +43,12 @@ OTHERS = frozenset(
             "RUNNING_JOBS",
             "LASTING_JOBS",
             "WHAT_IF_JOBS",
+            "DAG_CHAIN",
+            "DAG_LOADED",
+            "DAG_NOOP",
+            "DAG_QUEUED",
+            "DAG_QUICK",
+            "HTCONDOR_SH",
             "PLAY_WITH",
             "BOINC_HOME",
         ),  # names in examples

@@ -45,6 +45,8 @@ def test_a_machine_that_refuses_mounts_is_found_out_and_says_why(tmp_path: Path)
         "Jobs have no private directories, and see each other's sandboxes: this machine refuses mounts "
         "(mounting none on /: Invalid argument)",
         "Jobs have no pid namespaces: this machine refuses them (mounting none on /: Invalid argument)",
+        "Jobs cannot have their files where they are (want_remote_io): this machine refuses it "
+        "([Errno 2] No such file or directory: '/dev/fuse')",
     ], done.stderr
 
 
@@ -63,5 +65,5 @@ def test_jobs_go_without_what_the_machine_refuses(tmp_path: Path, refused: tuple
 
 
 def test_nothing_is_tried_where_nothing_is_wanted(tmp_path: Path) -> None:
-    config = _config(tmp_path, PER_JOB_NAMESPACES="false")
+    config = _config(tmp_path, PER_JOB_NAMESPACES="false", ENABLE_REMOTE_IO="false")
     assert refusals.refused(config, "/no/such/directory") == {}
