@@ -62,7 +62,7 @@ def test_parsl_runs_blocks_of_workers_and_cancels_its_jobs(pool: RealPool) -> No
     pool.until(lambda: not pool.jobs(), "an empty queue")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_b2luigi_tells_tasks_that_succeed_from_one_that_fails(pool: RealPool) -> None:
     pytest.importorskip("b2luigi")
     home, _ = run(pool, "use_b2luigi")

@@ -30,4 +30,5 @@ if __name__ == "__main__":
     b2luigi.set_setting("result_dir", "results")
     b2luigi.set_setting("batch_system", "htcondor")
     b2luigi.set_setting("executable", [sys.executable])
+    b2luigi.set_setting("batch_status_cache_ttl", 2)  # seconds; without it a state is asked for every two minutes
     b2luigi.process(All(), batch=True, workers=10, ignore_additional_command_line_args=True)
