@@ -7,19 +7,25 @@ the same cores in partitionable slots, of which each match takes a piece.
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Iterator
 from time import process_time
 from typing import Final
 
 from benchmarks.collector import like
 from benchmarks.measure import Figure
+from pool.ads.kept import KeptAd
+from pool.ads.seen import AdChange, SeenAds
 from pool.classad import ClassAd, expr
 from pool.matching import JobRequest, Offers, RankOrder, Snapshot, Standing, negotiate
 from pool.matching.candidates import Slots, Working, evaluate_each
 from pool.matching.columnar import ColumnEvaluator
+from pool.matching.offers import claim_ids_of
 from pool.matching.preempt import Asker
 from pool.matching.snapshot import CycleSettings
 from pool.matching.submitters import Submitters
+from protocol.messages.collector import AdDelta
 
 SUBMITTERS: Final = 200
 EACH: Final = 5
@@ -28,6 +34,8 @@ FEW: Final = 200
 ASKERS: Final = 100
 CORES: Final = 16
 """Of a partitionable slot."""
+COUNTED: Final = 5000
+"""Slots whose memory is counted, object by object."""
 
 
 def requests() -> list[JobRequest]:
@@ -55,8 +63,29 @@ def offers(model: ClassAd, slots: int) -> Offers:
     """Free slots that the negotiator has heard of."""
     found = Offers()
     for number in range(slots):
-        found.put(static(model, number), ClassAd({"ClaimId": f"<10.0.0.1:9618>#1#{number}#secret"}))
+        found.put(KeptAd(static(model, number)).view(), secret(number))
     return found
+
+
+def secret(number: int) -> ClassAd:
+    """The private half of a slot's ad."""
+    return ClassAd({"ClaimId": f"<10.0.0.1:9618>#1#{number}#secret"})
+
+
+def memory(model: ClassAd, slots: int) -> Figure:
+    """What a slot takes in the negotiator: as it was told, and as it is offered."""
+    seen, found = SeenAds(), Offers()
+    tracemalloc.start()
+    for number in range(slots):
+        ad = static(model, number)
+        told = AdDelta(change=AdChange.UPDATE, ad_type="Machine", name=ad.eval_str("Name", ""), ad=ad)
+        for news in seen.take(told):
+            found.put_with(news.kept.view(), claim_ids_of(secret(number)))
+    found.current()
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return Figure(f"memory of the negotiator, {slots} slots", taken / slots, "B", "counted, for each slot", "<= 4096")
 
 
 def static(model: ClassAd, number: int) -> ClassAd:
@@ -74,7 +103,7 @@ def machines(model: ClassAd, cores: int) -> Offers:
     found = Offers()
     for number in range(cores // CORES):
         ids = [f"<10.0.0.1:9618>#1#{number}.{core}#secret" for core in range(CORES)]
-        found.put(partitionable(model, number), ClassAd({"ClaimIds": ids}))
+        found.put(KeptAd(partitionable(model, number)).view(), ClassAd({"ClaimIds": ids}))
     return found
 
 
@@ -88,6 +117,7 @@ def partitionable(model: ClassAd, number: int) -> ClassAd:
 
 def cycle(model: ClassAd, slots: int) -> Iterator[Figure]:
     """What one cycle takes, and the next one, where nothing has changed."""
+    yield memory(model, min(slots, COUNTED))
     known, waiting, evaluate = offers(model, slots), requests(), ColumnEvaluator()
     standings = {one.submitter: Standing() for one in waiting}
     for name, aim in (("cycle, all suit", "< 10"), ("cycle with the columns of the one before", "")):

@@ -41,10 +41,9 @@ class SlotWatch:
         asked_for: Callable[[ClassAd | None, ClassAd], bool],
     ) -> None:
         self._start, self._offers, self._changed, self._asked_for = start, offers, changed, asked_for
-        self._known: dict[str, object] = {}
         self._seen = SeenAds()
-        self._private: dict[str, ClassAd | None] = {}
-        """The private halves, of which the collector says only what is new."""
+        self._claim_ids: dict[str, tuple[str, ...]] = {}
+        """What private halves say, which the collector sends only when they are new."""
         self._constraint = self._constraint_now()
         self._watching = trio.CancelScope()
         self.synced = trio.Event()
@@ -103,33 +102,26 @@ class SlotWatch:
         gone = [news for news in self._seen.take(delta) if news.gone]
         for news in gone:
             self._forget(news.name)
-        ad = self._seen.get(delta.ad_type, delta.name)
-        if gone or ad is None:
+        kept = self._seen.kept(delta.ad_type, delta.name)
+        if gone or kept is None:
             self._changed()
             return
-        private = delta.private
-        if delta.change is AdChange.CHANGE:
-            private = private or self._private.get(delta.name)
-        self._private[delta.name] = private
+        ad, had_ids = kept.view(), self._claim_ids.get(delta.name, ())
+        is_told = delta.change is not AdChange.CHANGE or bool(delta.private)
+        self._claim_ids[delta.name] = ids = claim_ids_of(delta.private) if is_told else had_ids
         if ad.eval_bool("Offline") is True:  # it sleeps, or is expected no sooner than somebody wakes it
-            self._take_back(delta.name)
+            self._offers.remove(delta.name)
             return
-        asked_for = self._asked_for(self._offers.ad(delta.name), ad)
-        self._offers.put(ad, private)
-        look = _look(ad, private)
-        if self._known.get(delta.name) != look or asked_for:
-            self._known[delta.name] = look
+        before = self._offers.ad(delta.name)
+        matters = before is None or ids != had_ids or _look(before) != _look(ad) or self._asked_for(before, ad)
+        self._offers.put_with(ad, ids)
+        if matters:
             self._changed()
 
     def _forget(self, name: str) -> None:
-        self._take_back(name)
-        self._private.pop(name, None)
-
-    def _take_back(self, name: str) -> None:
-        """Offer it no more."""
         self._offers.remove(name)
-        self._known.pop(name, None)
+        self._claim_ids.pop(name, None)
 
 
-def _look(ad: ClassAd, private: ClassAd | None) -> object:
-    return [ad.get(name) for name in _MATTERS], claim_ids_of(private)
+def _look(ad: ClassAd) -> list[object]:
+    return [ad.get(name) for name in _MATTERS]

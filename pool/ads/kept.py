@@ -28,11 +28,13 @@ ELSEWHERE: Final = object()
 class _Form:
     """The names of an ad: its keys in order, how the unusual ones are spelt, and its table's kind."""
 
-    __slots__ = ("_wider", "at", "keys", "kind", "model", "names", "size")
+    __slots__ = ("_wider", "at", "keys", "kind", "model", "names", "size", "spellings")
 
     def __init__(self, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], kind: type[Attrs]) -> None:
         self.keys, self.names, self.kind = keys, names, kind
         self.size = names_size(keys)
+        self.spellings = dict(names) or None
+        """How the unusual names are spelt, for views, which share it."""
         self.model: KeptAd | None = None
         """The first ad of this form, with which the others share what they can."""
         self.at = {key: at for at, key in enumerate(keys)}
@@ -152,6 +154,9 @@ class KeptAd:
     def __len__(self) -> int:
         return len(self.plain)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return KeptAd, (self.ad(),)
+
     def get(self, key: str, default: Any = None) -> Any:
         """The stored value of a lower-case name, or `default`."""
         at = self.form.at.get(key)
@@ -201,13 +206,13 @@ class KeptAd:
 
 
 class _Row(Attrs):
-    """A kept ad as a table: it takes over a value when that is asked for, and all when it is looked at as a whole."""
+    """A kept ad as a table, which nobody changes: it takes over a value that an evaluation asks for."""
 
     __slots__ = ("_kept",)
 
     def __init__(self, kept: KeptAd) -> None:
         self.parent = None
-        self.names = dict(kept.form.names) or None
+        self.names = kept.form.spellings
         self._kept = kept
 
     def __missing__(self, key: str) -> Any:
@@ -217,7 +222,13 @@ class _Row(Attrs):
         return value
 
     def lookup(self, key: str) -> Any:
-        return self[key]
+        return self._kept.get(key, MISSING)
+
+    def elsewhere(self, key: str) -> Any:
+        return self._kept.get(key, MISSING)
+
+    def twin(self) -> Attrs:
+        return self._whole()
 
     def __contains__(self, key: object) -> bool:
         return key in self._kept.form.at
@@ -229,8 +240,7 @@ class _Row(Attrs):
         return len(self._kept)
 
     def get(self, key: str, default: Any = None) -> Any:
-        value = self[key]
-        return default if value is MISSING else value
+        return self._kept.get(key, default)
 
     def keys(self) -> Any:
         return self._whole().keys()

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pool.ads.key import Key, key_of
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.classad.eval.delta import Delta, changed_by, delta
+from pool.classad.eval.delta import Delta
+
+if TYPE_CHECKING:
+    from pool.ads.kept import KeptAd
 
 CLOCKS: Final = frozenset({"lastheardfrom", "mycurrenttime"})
 """Attributes that are others in each report, whether something has happened or not."""
@@ -69,9 +72,19 @@ class AdNews(NamedTuple):
 
     ad_type: str
     name: str
-    ad: ClassAd
-    before: ClassAd | None
+    kept: KeptAd
+    had: KeptAd | None
     gone: bool = False
+
+    @property
+    def ad(self) -> ClassAd:
+        """The ad, made anew for whoever asks."""
+        return self.kept.ad()
+
+    @property
+    def before(self) -> ClassAd | None:
+        """What it was, made anew."""
+        return None if self.had is None else self.had.ad()
 
     def __repr__(self) -> str:
         what = "gone" if self.gone else "new" if self.before is None else "changed"
@@ -81,11 +94,14 @@ class AdNews(NamedTuple):
 class _Seen(NamedTuple):
     ad_type: str
     name: str
-    ad: ClassAd
+    kept: KeptAd
 
 
 class SeenAds:
-    """All that one watcher was told, for as long as it watches, and longer if a program keeps it."""
+    """All that one watcher was told, for as long as it watches, and longer if a program keeps it.
+
+    The ads are kept as rows (`pool.ads.kept`), of which an ad is made when somebody asks for one.
+    """
 
     def __init__(self) -> None:
         self._ads: dict[Key, _Seen] = {}
@@ -100,12 +116,17 @@ class SeenAds:
 
     def __iter__(self) -> Iterator[ClassAd]:
         """The ads, in no particular order."""
-        return (seen.ad for seen in self._ads.values())
+        return (seen.kept.ad() for seen in self._ads.values())
 
     def get(self, ad_type: str, name: str) -> ClassAd | None:
         """One ad."""
+        kept = self.kept(ad_type, name)
+        return None if kept is None else kept.ad()
+
+    def kept(self, ad_type: str, name: str) -> KeptAd | None:
+        """The same as it is kept."""
         seen = self._ads.get(key_of(ad_type, name))
-        return None if seen is None else seen.ad
+        return None if seen is None else seen.kept
 
     @property
     def token(self) -> str:
@@ -133,7 +154,7 @@ class SeenAds:
         if told.change is AdChange.REMOVE:
             news = self._gone([key])
         else:
-            news = self._put(key, told, None if before is None else before.ad)
+            news = self._put(key, told, None if before is None else before.kept)
         # Before all is told the numbers come in no order: nothing can be resumed there.
         if self.synced:
             self._at = told.at
@@ -143,23 +164,26 @@ class SeenAds:
         """Take what this collector has not told of to be gone, settled or not: for who needs what is surely there."""
         return self._gone(self._doubtful)
 
-    def _put(self, key: Key, told: ToldDelta, before: ClassAd | None) -> list[AdNews]:
+    def _put(self, key: Key, told: ToldDelta, before: KeptAd | None) -> list[AdNews]:
+        from pool.ads.kept import KeptAd  # tools know the messages of a watch, and most of them keep no ads
+
+        said = told.ad if told.ad is not None else ClassAd()
         if told.change is AdChange.UPDATE:
-            ad = told.ad if told.ad is not None else ClassAd()
-            different = None if before is None else delta(before, ad)
+            kept = KeptAd(said, like=before)
+            different = None if before is None else kept.news_since(before)
         elif before is None:
             self.forget_token()
             raise DoesNotFit(f"it tells of a change of {told.name}, which it has not told of before")
         else:
-            different = Delta(told.ad if told.ad is not None else ClassAd(), told.removed)
-            ad = changed_by(before, different)
-        self._ads[key] = _Seen(told.ad_type, told.name, ad)
+            different = Delta(said, told.removed)
+            kept = before.changed_by(different)
+        self._ads[key] = _Seen(told.ad_type, told.name, kept)
         self._untold.discard(key)
         self._doubtful.discard(key)
         # Kept in any case: what is asked of the ad later has to be true, though nobody is told.
         if different is not None and not different.removed and different.changed.attrs.keys() <= CLOCKS:
             return []
-        return [AdNews(told.ad_type, told.name, ad, before)]
+        return [AdNews(told.ad_type, told.name, kept, before)]
 
     def _sync(self, told: ToldDelta) -> list[AdNews]:
         self.synced = True
@@ -177,4 +201,4 @@ class SeenAds:
         for key, _ in gone:
             self._untold.discard(key)
             self._doubtful.discard(key)
-        return [AdNews(seen.ad_type, seen.name, seen.ad, seen.ad, gone=True) for _, seen in gone]
+        return [AdNews(seen.ad_type, seen.name, seen.kept, seen.kept, gone=True) for _, seen in gone]

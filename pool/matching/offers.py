@@ -90,8 +90,11 @@ class Offers:
 
     def put(self, ad: ClassAd, private: ClassAd | None) -> None:
         """A slot is new or different."""
+        self.put_with(ad, claim_ids_of(private))
+
+    def put_with(self, ad: ClassAd, ids: tuple[str, ...]) -> None:
+        """The same, of which these are the claim ids."""
         name = ad.eval_str("Name", "")
-        ids = claim_ids_of(private)
         is_held = ad.eval_str("State") in HELD_STATES and not ad.eval_bool("PartitionableSlot", False)
         self._slots[name] = _Slot(ad, ids, holder_of(ad) if is_held else "", self._weigh(ad))
         for claim_id in self._by_slot.get(name, set()) - set(ids):

@@ -134,10 +134,7 @@ class ClassAd(MutableMapping[str, Member]):
 
     def copy(self) -> ClassAd:
         """An ad that may be changed without changing this one; it has the same parent."""
-        attrs = self.attrs.__class__(self.attrs.parent)
-        attrs.update(self.attrs)
-        attrs.names = None if self.attrs.names is None else dict(self.attrs.names)
-        twin = ClassAd(attrs=attrs)
+        twin = ClassAd(attrs=self.attrs.twin())
         twin._chained = self._chained
         return twin
 
@@ -156,7 +153,7 @@ class ClassAd(MutableMapping[str, Member]):
         # Unusual spellings have to be carried along, name by name.
         if any(table.names or not table.plain for table in tables):
             return self.project(self)
-        attrs = Attrs()  # all names are spelt as usual: whole tables at a time
+        attrs = tables.pop().twin()  # all names are spelt as usual: whole tables at a time
         for table in reversed(tables):
             attrs.update(table)
         return ClassAd(attrs=attrs)

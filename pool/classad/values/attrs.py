@@ -84,13 +84,23 @@ class Attrs(dict[str, Any]):
 
     def lookup(self, key: str) -> Any:
         """The stored value, MISSING when there is none here or behind."""
-        table: Attrs | None = self
-        while table is not None:
-            found = dict.get(table, key, MISSING)
-            if found is not MISSING:
-                return found
+        table = self
+        while (found := dict.get(table, key, MISSING)) is MISSING:
+            if table.parent is None:
+                return table.elsewhere(key)
             table = table.parent
+        return found
+
+    def elsewhere(self, key: str) -> Any:
+        """The stored value of a name that is neither here nor in a parent: MISSING, unless the table is a view."""
         return MISSING
+
+    def twin(self) -> Attrs:
+        """A table with the same in it, which may be changed."""
+        attrs = self.__class__(self.parent)
+        attrs.update(self)
+        attrs.names = None if self.names is None else dict(self.names)
+        return attrs
 
     def spell(self, key: str, name: str) -> None:
         """Remember that `key` is written `name`."""
@@ -141,7 +151,7 @@ class Attrs(dict[str, Any]):
         """How `key` is written, here or in the parent."""
         table: Attrs | None = self
         while table is not None:
-            if dict.__contains__(table, key):
+            if key in table:
                 return table.name(key)
             table = table.parent
         return key

@@ -39,6 +39,21 @@ def test_names_keep_their_spelling_and_scopes_their_meaning() -> None:
     assert KeptAd(odd).ad().eval("X", other) == odd.eval("X", other)
 
 
+def test_an_ad_over_a_view_has_what_the_view_has() -> None:
+    ad = ClassAd({"VENTILATORS": 2, **a_slot(1)})
+    view = KeptAd(ad).view()
+    assert view == ad
+    assert view.get("cpus") == 1
+    assert list(view.copy().items()) == list(ad.items())
+    piece = ClassAd({"Cpus": 4, "New": 5}, parent=view)
+    assert (piece["Cpus"], piece["Memory"], piece.get("Gone")) == (4, 123456, None)
+    assert list(piece) == [*ad, "New"]
+    assert piece.flat() == ClassAd({**ad, "Cpus": 4, "New": 5})
+    assert list(KeptAd(piece).ad()) == [*ad, "New"]
+    assert "Gone" not in piece
+    assert "ventilators" in piece
+
+
 def test_what_its_parent_says_is_kept_too() -> None:
     ad = ClassAd({"B": 2}, parent=ClassAd({"A": 1, "B": 1}))
     assert dict(KeptAd(ad).ad().items()) == {"A": 1, "B": 2}
