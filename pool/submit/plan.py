@@ -30,7 +30,6 @@ from pool.submit.queue_statement import (
     with_header,
 )
 from pool.submit.reader import SubmitBatch, SubmitReader
-from pool.submit.resources import check_is_only_job
 from pool.submit.rows import ItemRow, Rows
 from pool.submit.scope import ARGUMENT, Scope
 from pool.submit.world import SubmitWorld
@@ -125,8 +124,6 @@ class SubmitPlan:
                     if template is None:
                         from pool.submit.template import JobTemplate  # a single job needs none
 
-                        with self._placed(batch):
-                            check_is_only_job(self._first_job())
                         template = JobTemplate(self.scope, self.around, self._first_job(), rows)
                     ad = template.fill(row, proc)
                     if ad is None:

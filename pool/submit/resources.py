@@ -58,8 +58,8 @@ def _custom(job: JobDraft, name: str, text: str, hint: str) -> None:
 
 
 def machines(job: JobDraft) -> None:
-    """How many nodes a parallel job has: MinHosts and MaxHosts, which are one number."""
-    if job.universe != Universe.PARALLEL or not job.is_first:
+    """How many nodes a proc of a parallel job has: MinHosts and MaxHosts, which are one number."""
+    if job.universe != Universe.PARALLEL:
         return
     spellings = ("machine_count", "node_count", "nodecount", "MaxHosts")
     text = next((said for name in spellings if (said := job.param(name)) is not None), None)
@@ -72,12 +72,6 @@ def machines(job: JobDraft) -> None:
         job.put(name, count)
     if job.is_docker or job.is_container:
         raise job.error("A parallel job cannot run in a container here.", "container_image", "docker_image")
-
-
-def check_is_only_job(first: JobDraft) -> None:
-    """A cluster of a parallel job has no second one."""
-    if first.universe == Universe.PARALLEL:
-        raise SubmitError("A parallel job has one queue statement, of one job; several are not supported.")
 
 
 def no_negative_requests(job: JobDraft) -> None:

@@ -37,6 +37,12 @@ $ssh 3 true
 echo status $?
 """
 COUNT = "echo $_CONDOR_PROCNO of $_CONDOR_NPROCS"
+LARGER = """
+request_memory = 48
+machine_count = 2
+output = larger.$(Node)
+"""
+"""A further proc: two nodes that need more memory."""
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +106,40 @@ def test_the_end_of_node_0_ends_all(pool: RealPool) -> None:
     (job,) = pool.until_done(submit(pool, place, 3, "test $_CONDOR_PROCNO = 0 && exit 7; exec sleep 600"))
     assert (job.eval_int("ExitCode"), events(place)[-2:]) == (7, ["015", "005"])
     until_free(pool)
+
+
+def test_nodes_of_several_queue_statements_are_one_job(pool: RealPool) -> None:
+    place = pool.place("kinds")
+    cluster = submit(pool, place, 1, f"{COUNT}; exit $_CONDOR_PROCNO", f"{ALL}\nqueue\n{LARGER}")
+    second, first = pool.until_done(cluster)
+    said = [(place / name).read_text() for name in ("o.0", "larger.1", "larger.2")]
+    assert said == [f"{node} of 3\n" for node in range(3)]
+    assert events(place) == ["000", "014", "014", "014", "001", "015", "015", "015", "005"]
+    assert [(job.eval_int("MaxHosts"), job.eval_int("ExitCode")) for job in (first, second)] == [(1, 0), (2, 0)]
+    slots = [job.eval_str("RemoteHosts", "").split(",") for job in (first, second)]
+    assert first.eval_str("AllRemoteHosts", "").split(",") == [*slots[0], *slots[1]]
+    assert second.eval("AllRemoteHosts") == first.eval("AllRemoteHosts")
+    until_free(pool)
+
+
+def test_what_is_done_to_one_proc_of_a_parallel_job_is_done_to_all(pool: RealPool) -> None:
+    place = pool.place("procs")
+    cluster = submit(pool, place, 1, STAY, f"queue\n{LARGER}")
+    pool.until(lambda: events(place).count("001") == 1, "all nodes to run")
+    assert [job.eval_int("CurrentHosts") for job in pool.jobs(str(cluster))] == [3, 3]
+    assert pool.tool("condor_hold", f"{cluster}.1") == f"Job {cluster}.1 held\n"
+    pool.until_status(cluster, 5)
+    until_free(pool)
+    assert [job.eval_int("JobStatus") for job in pool.jobs(str(cluster))] == [5, 5]
+    pool.tool("condor_release", str(cluster))
+    pool.until(lambda: events(place).count("001") == 2, "all nodes to run again")
+    pool.tool("condor_vacate_job", f"{cluster}.1")
+    pool.until(lambda: events(place).count("001") == 3, "all nodes to run once more")
+    pool.tool("condor_rm", f"{cluster}.1")
+    pool.until_gone(cluster)
+    until_free(pool)
+    told = [number for number in events(place) if number not in ("014", "015")]
+    assert told == ["000", "001", "004", "012", "013", "001", "004", "001", "004", "009"]
 
 
 def test_two_that_do_not_fit_together_both_finish(pool: RealPool) -> None:

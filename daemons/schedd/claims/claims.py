@@ -25,7 +25,7 @@ from daemons.schedd.claims.pass_on import pass_on, said
 from daemons.schedd.claims.run_now import coalesce
 from daemons.schedd.claims.startd_link import StartdLink
 from daemons.schedd.core.claim import Claim, Pass
-from daemons.schedd.core.core import Core
+from daemons.schedd.core.core import Core, whole
 from daemons.schedd.execution.gang import Gang
 from daemons.schedd.execution.shadow import Shadow
 from pool.base.errors import PoolError
@@ -102,7 +102,7 @@ class Claims:
 
     def new_gang(self, job: Job) -> Gang:
         """The executions of a parallel job's nodes, of which there are none yet."""
-        return Gang(self.core, self, self._agents, job)
+        return Gang(self.core, self, self._agents, whole(job))
 
     def all(self) -> Iterable[Claim]:
         """Every claim."""

@@ -15,13 +15,14 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.schedd.claims.next_job import note_begin
+from daemons.schedd.core.core import whole
 from daemons.schedd.execution.gang import Gang
 from pool.jobs import late_macros
 from pool.jobs.claims.events import JobGiven, Unneeded
 from pool.jobs.vocabulary.nodes import hosts, is_gang, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.core.claim import Claim
@@ -31,70 +32,94 @@ if TYPE_CHECKING:
 
 
 class Gathering:
-    """The slots that one job has and asks for. While more are needed it waits as other jobs do."""
+    """The slots that one job has and asks for. While more are needed it waits as other jobs do.
 
-    def __init__(self, gangs: Gangs, job: Job) -> None:
-        self.job = job
+    `procs`: all of the job; each waits with those that look like it to slots.
+    """
+
+    def __init__(self, gangs: Gangs, procs: Sequence[Job]) -> None:
+        self.procs = procs
         self._gangs = gangs
-        self._slots: dict[Claim, bool] = {}
-        """In the order of its nodes; whether they were granted."""
-        self._size = size_of(gangs.claims.core.queue.ad(job))
+        self._slots: dict[Claim, Job] = {}
+        """For which proc each is, in the order of its nodes."""
+        self._granted: set[Claim] = set()
+        queue = gangs.claims.core.queue
+        self._sizes = {job: size_of(queue.ad(job)) for job in procs}
         self._timer = trio.CancelScope()
 
     @property
-    def missing(self) -> int:
-        """How many slots it still has to be offered."""
-        return self._size - len(self._slots)
+    def size(self) -> int:
+        """How many nodes the job has."""
+        return sum(self._sizes.values())
+
+    def missing(self, job: Job) -> int:
+        """How many slots the proc still has to be offered."""
+        return self._sizes[job] - sum(one is job for one in self._slots.values())
+
+    def wants(self, group: WaitingGroup) -> int:
+        """How many slots it wants as one of this group."""
+        return sum(self.missing(job) for job in self.procs if job.group is group)
+
+    def proc_for(self, match: OfferedMatch) -> Job | None:
+        """Which proc this slot was found for."""
+        for job in self.procs:
+            group = self._gangs.claims.core.waiting.group_of(job)
+            if group is not None and (group.submitter, group.autocluster) == (match.submitter, match.autocluster):
+                return job
+        return None
 
     def holds(self, claim: Claim) -> bool:
         """Whether it waits for this slot, or has it."""
         return claim in self._slots
 
-    def add(self, claim: Claim) -> None:
+    def add(self, claim: Claim, job: Job) -> None:
         """One more is asked for."""
-        self._slots[claim] = False
-        if not self.missing:
-            self.job.busy = True
-            self._gangs.claims.core.waiting.discard(self.job)
+        self._slots[claim] = job
+        if not self.missing(job):
+            job.busy = True
+            self._gangs.claims.core.waiting.discard(job)
 
     def granted(self, claim: Claim) -> None:
         """The slot is there; with the last of them the job begins."""
-        self._slots[claim] = True
-        if self._has() == self._size:
-            claims = self._let_go()
-            self._gangs.begin(self.job, claims)
+        self._granted.add(claim)
+        if len(self._granted) == self.size:
+            procs = {job: [claim for claim, of in self._slots.items() if of is job] for job in self.procs}
+            self._let_go()
+            self._gangs.begin(procs)
 
     def lost(self, claim: Claim) -> None:
         """The slot was refused, or is gone: another has to be found."""
-        del self._slots[claim]
-        self.job.busy = False
-        self._gangs.claims.core.settle(self.job)
+        job = self._slots.pop(claim)
+        self._granted.discard(claim)
+        job.busy = False
+        self._gangs.claims.core.settle(job)
 
     def give_up(self) -> None:
         """The job does not want to run, or its time is over: all that it has is given back, in one order."""
         for claim in sorted(self._let_go(), key=lambda claim: claim.public):
             self._gangs.claims.happens(claim, Unneeded())
+        for job in self.procs:
+            self._gangs.claims.core.settle(job)
 
     def _let_go(self) -> list[Claim]:
         claims = list(self._slots)
         self._slots.clear()
+        self._granted.clear()
         self._timer.cancel()
-        self.job.busy = False
+        for job in self.procs:
+            job.busy = False
         self._gangs.over(self)
         return claims
-
-    def _has(self) -> int:
-        return sum(self._slots.values())
 
     async def until_late(self, most_s: float) -> None:
         """Give up when that time is over."""
         with self._timer:
             await trio.sleep(most_s)
-            core = self._gangs.claims.core
-            has = self._has()
-            core.log.always(f"Job {self.job.id} has {has} of {self._size} slots, and gives them back")
+            core, job = self._gangs.claims.core, self.procs[0]
+            has = len(self._granted)
+            core.log.always(f"Job {job.id} has {has} of {self.size} slots, and gives them back")
             self.give_up()
-            core.cool_down(self.job, 1 + has)
+            core.cool_down(job, 1 + has)
 
 
 class Gangs:
@@ -109,44 +134,45 @@ class Gangs:
     def wanted(self, groups: Sequence[WaitingGroup]) -> dict[WaitingGroup, int]:
         """How many slots each of these groups wants, in the order in which they are served."""
         wanted: dict[WaitingGroup, int] = {}
-        gathers = self._gathering is not None
+        gathering = self._gathering
         for group in groups:
             job = group.first()
             if job is None or not is_gang(job.cluster.ad):
                 wanted[group] = group.count
-            elif self._gathering is not None and self._gathering.job.group is group:
-                wanted[group] = self._gathering.missing
-            elif not gathers:
-                gathers = True
-                wanted[group] = size_of(self.claims.core.queue.ad(job))
+                continue
+            if gathering is None and _is_ready(job):
+                gathering = Gathering(self, whole(job))  # as it would be; it begins with the first slot
+            if gathering is not None and (count := gathering.wants(group)):
+                wanted[group] = count
         return wanted
 
     def take(self, match: OfferedMatch, job: Job, pool: str, slice: str) -> bool:
         """Use a match for the job that gathers, or for this one where none does; False if it is of no use to it."""
         gathering = self._gathering
-        job = gathering.job if gathering is not None else job
-        group = self.claims.core.waiting.group_of(job)
-        if pool or group is None or (group.submitter, group.autocluster) != (match.submitter, match.autocluster):
+        if pool or (gathering is None and not _is_ready(job)):
+            return False
+        proc = (gathering or Gathering(self, whole(job))).proc_for(match)
+        if proc is None:
             return False
         if gathering is None:
-            gathering = self._gathering = self._begin_to_gather(job)
-        claim = self.claims.reserve(match, job, pool, slice)
-        gathering.add(claim)
+            gathering = self._gathering = self._begin_to_gather(proc)
+        claim = self.claims.reserve(match, proc, pool, slice)
+        gathering.add(claim, proc)
         fault("schedd.match_taken")
-        self.claims.core.tasks.start(self._request, gathering, claim, failed=lambda _: gathering.give_up())
+        self.claims.core.tasks.start(self._request, gathering, claim, proc, failed=lambda _: gathering.give_up())
         return True
 
     def _begin_to_gather(self, job: Job) -> Gathering:
         core = self.claims.core
-        gathering = Gathering(self, job)
-        core.requested[job] = gathering.give_up
+        gathering = Gathering(self, whole(job))
+        core.requested |= dict.fromkeys(gathering.procs, gathering.give_up)
         core.tasks.start(gathering.until_late, core.settings.unused_claim_s)
         return gathering
 
-    async def _request(self, gathering: Gathering, claim: Claim) -> None:
-        refused = await self.claims.ask_for(claim, gathering.job)
+    async def _request(self, gathering: Gathering, claim: Claim, proc: Job) -> None:
+        refused = await self.claims.ask_for(claim, proc)
         if refused:
-            self.claims.refused(claim, gathering.job, refused)
+            self.claims.refused(claim, proc, refused)
         elif gathering.holds(claim):
             gathering.granted(claim)
         else:
@@ -159,40 +185,50 @@ class Gangs:
 
     def over(self, gathering: Gathering) -> None:
         """The job gathers no longer."""
-        self.claims.core.requested.pop(gathering.job, None)
+        for job in gathering.procs:
+            self.claims.core.requested.pop(job, None)
         if self._gathering is gathering:
             self._gathering = None
         self.claims.core.work_changed(True)
 
     # ---- running
 
-    def begin(self, job: Job, claims: Iterable[Claim]) -> None:
+    def begin(self, procs: Mapping[Job, Sequence[Claim]]) -> None:
         """Begin all nodes of the job, if it still wants to run, as part of the current transaction."""
-        core, members = self.claims.core, list(claims)
-        core.settle(job, tell=False)
-        wants = job.group is not None
-        core.waiting.discard(job)
-        gang = self._nodes(job, members) if wants and not self.claims.stopping else None
+        core, members = self.claims.core, [claim for claims in procs.values() for claim in claims]
+        for job in procs:
+            core.settle(job, tell=False)
+        gang = None
+        if all(job.group is not None for job in procs) and not self.claims.stopping:
+            for job in procs:
+                core.waiting.discard(job)
+            gang = self._nodes(procs, members)
         if gang is None:
             for claim in members:
                 self.claims.happens(claim, Unneeded())
         else:
             gang.go()
 
-    def _nodes(self, job: Job, members: Sequence[Claim]) -> Gang | None:
+    def _nodes(self, procs: Mapping[Job, Sequence[Claim]], members: Sequence[Claim]) -> Gang | None:
         core = self.claims.core
-        ad = core.queue.ad(job)
         try:
-            expanded = [late_macros.expand(ad, claim.slot_ad) for claim in members]
+            expanded = {
+                claim: late_macros.expand(core.queue.ad(job), claim.slot_ad)
+                for job, claims in procs.items()
+                for claim in claims
+            }
         except late_macros.CannotExpand as error:
-            core.hold(job, error.message, 0)
+            core.hold(next(iter(procs)), error.message, 0)
             return None
-        core.queue.set_busy(job, True)
-        gang = self.claims.new_gang(job)
+        for job in procs:
+            core.queue.set_busy(job, True)
+        gang = self.claims.new_gang(next(iter(procs)))
         for node, claim in enumerate(members):
-            self._give(gang, claim, node, expanded[node])
-        note_begin(core, job, members[0], expanded[0])
-        core.queue.change(job, hosts(claim.slot_name for claim in members))
+            self._give(gang, claim, node, expanded[claim])
+        names = [claim.slot_name for claim in members]
+        for job, claims in procs.items():
+            note_begin(core, job, claims[0], expanded[claims[0]])
+            core.queue.change(job, hosts([claim.slot_name for claim in claims], names))
         return gang
 
     def _give(self, gang: Gang, claim: Claim, node: int, expanded: dict[str, object]) -> None:
@@ -205,3 +241,8 @@ class Gangs:
         claim.shadow = gang.add(claim, activation, expanded)
         self.claims.happens(claim, JobGiven(activation))
         core.queue.claim_works(claim.work())
+
+
+def _is_ready(job: Job) -> bool:
+    """Whether all procs of the job wait for slots."""
+    return all(one.group is not None for one in whole(job))

@@ -79,7 +79,7 @@ async def _settle(core: Core, page: Sequence[Job]) -> None:
         await core.settle_new(page)
         return
     for job in page:
-        if job not in core.executions.shadow_of:
+        if core.executions.of(job) is None:
             _take_up_job(core, job)
         core.settle(job)
 

@@ -39,6 +39,7 @@ from pool.jobs.userlog.event import LogEvent
 from pool.jobs.userlog.forms import Form, read_form
 from pool.jobs.userlog.forms import write as write_event
 from pool.jobs.vocabulary.hold_codes import HoldCode
+from pool.jobs.vocabulary.nodes import is_gang, is_part
 from pool.jobs.vocabulary.states import EXECUTING, JobEvent, JobStatus, allowed
 from pool.jobs.vocabulary.universes import AT_ACCESS_POINT
 from pool.jobs.waiting.autoclusters import Autoclusters
@@ -151,6 +152,8 @@ class Core:
 
     def _write(self, job: Job, events: Sequence[TimedEvent]) -> None:
         """The job's logs shall have these events; each log gets them in one piece."""
+        if is_part(job.cluster.ad, job.proc):  # a log tells of proc 0
+            return
         ad = self.queue.ad(job)
         if ad.get("JobNotification"):
             for _, event in events:
@@ -359,35 +362,43 @@ class Core:
 
     def hold(self, job: Job, reason: str, code: int, subcode: int = 0) -> None:
         """Put the job on hold; one that runs leaves its slot first, and its log hears of it then."""
-        ad = self.queue.ad(job)
-        self.apply(job, holds.hold(ad, reason, code, subcode))
+        whole = _whole(job, JobEvent.HOLD)
+        for one in whole:
+            self.apply(one, holds.hold(self.queue.ad(one), reason, code, subcode))
         execution = self.executions.of(job)
         if execution is None:
-            self.write(job, event_log.Held(reason, code, subcode))
+            for one in whole:
+                self.write(one, event_log.Held(reason, code, subcode))
         else:
             execution.stop(reason, code, subcode)
 
     def release(self, job: Job, reason: str) -> None:
         """Let a job on hold run again."""
-        ad = self.queue.ad(job)
-        if self.executions.of(job) is not None:  # its execution is still on its way out
+        for one in _whole(job, JobEvent.RELEASE):
+            ad = self.queue.ad(one)
             code, subcode = ad.eval_int("HoldReasonCode", 0), ad.eval_int("HoldReasonSubCode", 0)
-            # The log was to hear of the hold when the job had left its slot; a release must not come before it.
-            self.write(job, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
-        self.apply(job, holds.release(ad, reason))
+            if one is not job and code == HoldCode.SPOOLING_INPUT:  # its files are still on their way
+                continue
+            if self.executions.of(one) is not None:  # its execution is still on its way out
+                # The log was to hear of the hold when the job had left its slot; a release must not come before it.
+                self.write(one, event_log.Held(ad.eval_str("HoldReason", ""), code, subcode))
+            self.apply(one, holds.release(ad, reason))
 
     def remove(self, job: Job, reason: str, *, transfer: bool = False) -> None:
         """Remove the job; one that runs leaves its slot first, and leaves its output where `transfer` says so."""
-        self.apply(job, holds.remove(reason))
+        whole = _whole(job, JobEvent.REMOVE)
+        for one in whole:
+            self.apply(one, holds.remove(reason))
         execution = self.executions.of(job)
-        if execution is None:
-            self.write(job, event_log.Aborted(reason))
-            self.over(job)
-        else:
+        if execution is not None:
             graceful = self.queue.ad(job).eval_bool("WantGracefulRemoval", self.settings.removes_gracefully)
             execution.stop(reason, 0, 0, fast=not graceful and not transfer, transfer=transfer)
-        for hear in self._listeners.removed:
-            hear(job)
+        for one in whole:
+            if execution is None:
+                self.write(one, event_log.Aborted(reason))
+                self.over(one)
+            for hear in self._listeners.removed:
+                hear(one)
 
     def give_up(self, job: Job, error: Exception) -> None:
         """An error that nobody foresaw costs its job: it is put on hold, and the schedd goes on."""
@@ -400,6 +411,17 @@ class Core:
         execution = self.executions.of(job)
         if execution is not None:
             execution.stop(reason, code, subcode, fast=fast)
+
+
+def whole(job: Job) -> list[Job]:
+    """The job; of a parallel one all procs, in order, for they are one job."""
+    jobs = job.cluster.jobs
+    return [jobs[proc] for proc in sorted(jobs)] if is_gang(job.cluster.ad) else [job]
+
+
+def _whole(job: Job, event: JobEvent) -> list[Job]:
+    """As much of it as this can happen to; it happens to `job` in any case, or is an error."""
+    return [one for one in whole(job) if one is job or allowed(one.status, event)]
 
 
 def is_local(cluster: Cluster) -> bool:

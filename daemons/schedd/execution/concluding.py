@@ -25,8 +25,8 @@ def conclude(shadow: Shadow, execution: Execution) -> Shadow | None:
     return leave_slot(shadow, execution)
 
 
-def end_job(core: Core, job: Job, execution: Execution) -> None:
-    """What becomes of the job of whose executions this is the one that counts."""
+def end_job(core: Core, job: Job, execution: Execution) -> tuple[Changes, Fate]:
+    """What becomes of the job of whose executions this is the one that counts; it is carried out."""
     outcome, now = _outcome(execution), core.now()
     if isinstance(outcome, Skipped) and job.status is JobStatus.RUNNING:
         core.write(job, event_log.DataflowSkipped())
@@ -40,6 +40,7 @@ def end_job(core: Core, job: Job, execution: Execution) -> None:
     if fate is Fate.WAITS and (end is None or end.ending is not Ending.EXITED):
         changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
     core.ended(job, changes, fate)
+    return changes, fate
 
 
 def leave_slot(shadow: Shadow, execution: Execution) -> Shadow | None:

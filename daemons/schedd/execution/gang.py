@@ -24,6 +24,8 @@ from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.jobs.vocabulary.nodes import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.core.claim import Claim
     from daemons.schedd.core.core import Core
@@ -38,7 +40,9 @@ class NodeShadow(Shadow):
     __slots__ = ("gang",)
 
     def __init__(self, gang: Gang, claim: Claim, activation: str, expanded: dict[str, object]) -> None:
-        super().__init__(gang.core, gang.claims, gang.agents, claim, gang.job, activation, expanded)
+        assert claim.node is not None
+        job = gang.job_of[claim.node]
+        super().__init__(gang.core, gang.claims, gang.agents, claim, job, activation, expanded)
         self.gang = gang
 
     @property
@@ -59,7 +63,8 @@ class NodeShadow(Shadow):
 
     def _note(self, event: events.Event) -> None:
         if self.node == 0:
-            super()._note(event)
+            assert isinstance(event, events.Said)
+            self.gang.noted(event.change(self._ad))
 
     def _log_back(self, event: events.Event) -> None:
         if self.node == 0:
@@ -73,16 +78,18 @@ class NodeShadow(Shadow):
 class Gang:
     """One parallel job's nodes, by number."""
 
-    def __init__(self, core: Core, claims: Claims, agents: Agents, job: Job) -> None:
-        self.core, self.claims, self.agents, self.job = core, claims, agents, job
-        ad = core.queue.ad(job)
-        self._size, self._policy = size_of(ad), decide.policy_of(ad)
+    def __init__(self, core: Core, claims: Claims, agents: Agents, jobs: Sequence[Job]) -> None:
+        self.core, self.claims, self.agents = core, claims, agents
+        self.job, *self._others = jobs
+        self.job_of = [job for job in jobs for _ in range(size_of(core.queue.ad(job)))]
+        """Of each node, of which proc it is."""
+        self._size, self._policy = len(self.job_of), decide.policy_of(core.queue.ad(self.job))
         self.nodes: dict[int, NodeShadow] = {}
         self._ended: dict[int, Outcome] = {}
         self._started: dict[int, tuple[Changes, TimedEvent]] = {}
         """Nodes whose start the log has not been told yet."""
         self._is_concluding = False
-        core.executions.gangs[job] = self
+        core.executions.gangs |= dict.fromkeys(jobs, self)
 
     def shadows(self) -> list[Shadow]:
         """The executions of its nodes."""
@@ -93,8 +100,9 @@ class Gang:
         shadow = NodeShadow(self, claim, activation, expanded)
         self.nodes[shadow.node] = shadow
         self.core.executions.shadows[activation] = shadow
-        if shadow.node == 0 or self.job not in self.core.executions.shadow_of:
-            self.core.executions.shadow_of[self.job] = shadow
+        shadow_of = self.core.executions.shadow_of
+        if shadow.node == 0 or shadow.job not in shadow_of:
+            shadow_of[shadow.job] = shadow
         return shadow
 
     def go(self) -> None:
@@ -115,13 +123,23 @@ class Gang:
                 shadow.stop(reason, code, subcode, fast=fast, transfer=transfer)
 
     def check_policy(self) -> None:
-        """Ask the job's periodic policy."""
+        """Ask the periodic policy of each of its procs."""
+        asked = set[Job]()
         for shadow in list(self.nodes.values()):
-            if not shadow.execution.is_over:
+            if shadow.job not in asked and not shadow.execution.is_over:
+                asked.add(shadow.job)
                 shadow.check_policy()
-                return
 
     # ---- what its nodes say
+
+    def noted(self, changes: Changes) -> None:
+        """What node 0 says is noted of the first proc, and a new state of all."""
+        if changes == Changes():
+            return
+        self.core.apply(self.job, changes)
+        if changes.move is not None:
+            for job in self._others:
+                self.core.apply(job, decide.alongside(changes, job.status))
 
     def started(self, shadow: NodeShadow, changes: Changes, at: float) -> None:
         """A node's program was started; when all are, the log is told."""
@@ -129,6 +147,9 @@ class Gang:
         self._started[shadow.node] = (changes, (at, decide.node_executing(shadow.node, event)))
         if len(self._started) == self._size:
             head, (at, _) = self._started[0]
+            for job in self._others:
+                changes, (began, _) = self._started[self.job_of.index(job)]
+                self.core.apply(job, changes, began)
             told = self._told_of_starts()
             self.core.apply(self.job, decide.all_executing(head, told), max(at, *(one for one, _ in told)))
 
@@ -163,22 +184,27 @@ class Gang:
         starts = self._told_of_starts()
         for at, event in starts:
             core.write(job, event, at)
-        for one in shadows:
-            outcome = self._ended[one.node]
+        for shadow in shadows:
+            outcome = self._ended[shadow.node]
             if isinstance(outcome, ByReport) and decide.has_exited(outcome):
-                core.write(job, decide.node_terminated(one.node, outcome.end.ad), outcome.end.at or None)
-        core.executions.gangs.pop(job, None)
+                core.write(job, decide.node_terminated(shadow.node, outcome.end.ad), outcome.end.at or None)
         counts = self.nodes.get(node, shadows[0])
-        end_job(core, job, replace(counts.execution, state=Over(self._ended[node])))
-        following = [(one, leave_slot(one, one.execution)) for one in shadows]
+        changes, fate = end_job(core, job, replace(counts.execution, state=Over(self._ended[node])))
+        for other in self._others:
+            core.executions.shadow_of.pop(other, None)
+            other.busy = False
+            core.ended(other, decide.alongside(changes, other.status), fate)
+        for one in (job, *self._others):
+            core.executions.gangs.pop(one, None)
+        following = [(shadow, leave_slot(shadow, shadow.execution)) for shadow in shadows]
         last_event = core.queue.next_event - 1
         await core.writer.durable()
         fault("schedd.final_committed")
-        for _, other in following:
-            if other is not None:
-                other.note_durable()
+        for _, then in following:
+            if then is not None:
+                then.note_durable()
         await self.agents.wait(job.cluster.owner, last_event)
         fault("schedd.event_marked")
-        for one, other in following:
-            one.leave()
-            self.claims.carry_on(one.claim, job, other)
+        for shadow, then in following:
+            shadow.leave()
+            self.claims.carry_on(shadow.claim, shadow.job, then)

@@ -12,7 +12,7 @@ from typing import Final
 
 from daemons.base.pace import Pace
 from daemons.schedd.claims.claims import Claims
-from daemons.schedd.core.core import Core
+from daemons.schedd.core.core import Core, whole
 from daemons.schedd.core.selection import Chosen, is_super_user, may_manage, may_manage_cluster, owner_of
 from daemons.schedd.core.sizes import check_growth
 from daemons.schedd.queue.factories import Factories
@@ -21,9 +21,10 @@ from pool.base.ids import JobId
 from pool.classad import ClassAd, Member, expr
 from pool.jobs.changes import Changes
 from pool.jobs.claims.events import GivenUp
-from pool.jobs.queue.cluster import Job
+from pool.jobs.queue.cluster import Cluster, Job
 from pool.jobs.userlog import event_log
 from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode
+from pool.jobs.vocabulary.nodes import is_gang
 from pool.jobs.vocabulary.states import OVER, JobEvent, JobStatus, allowed
 from protocol.messages.schedd import (
     Action,
@@ -79,8 +80,15 @@ class Actions:
         reason = f"{request.reason or f'via {TOOLS[request.action]}'} (by user {owner_of(peer)})"
         made = self._act_on_factories(peer, chosen, request.action, reason)
 
+        of_gangs: dict[Cluster, Outcome] = {}
+
         async def do(job: Job) -> Outcome:
-            return await self._do(job, request.action, reason, request.subcode, releases_max)
+            if job.cluster in of_gangs:
+                return of_gangs[job.cluster]
+            outcome = await self._do(job, request.action, reason, request.subcode, releases_max)
+            if is_gang(job.cluster.ad):  # its procs are one job
+                of_gangs[job.cluster] = outcome
+            return outcome
 
         results = await self._of_each(chosen, mine, do)
         if not any(result.outcome is Outcome.DONE for result in results):
@@ -172,14 +180,16 @@ class Actions:
     def _remove_locally(self, job: Job, reason: str) -> None:
         """Forget a job: what still runs of it ends with the claim, and LeaveJobInQueue keeps it no longer."""
         core = self._core
-        core.apply(job, Changes({"RemoveReason": reason, "LeaveJobInQueue": False}))
+        for one in whole(job):
+            core.apply(one, Changes({"RemoveReason": reason, "LeaveJobInQueue": False}))
         local = core.executions.local.get(job)
         if local is not None:
             local.stop("removed by force", 0, 0, fast=True)
             return
         shadows = core.executions.nodes_of(job)
         if not shadows:  # its log has been told
-            core.leave(job)
+            for one in whole(job):
+                core.leave(one)
             return
         for shadow in shadows:
             # Nobody knows any more what the starter does: no second job may come to it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from daemons.schedd.core.core import Core
+from daemons.schedd.core.core import Core, whole
 from daemons.schedd.core.selection import may_manage
 from daemons.schedd.execution.shadow import Shadow
 from daemons.schedd.execution.starters import shadow_of
@@ -112,8 +112,9 @@ class Live:
         ad = self._core.queue.ad(job)
         if ad.eval_int("JobUniverse", Universe.VANILLA) in WITHOUT_STARTER:
             raise UserError(f"Job {id} does not support remote access.")
-        if not 0 <= node < size_of(ad):
-            raise UserError(f"Job {id} has no node {node}: it has {size_of(ad)}.")
+        size = sum(size_of(self._core.queue.ad(one)) for one in whole(job))
+        if not 0 <= node < size:
+            raise UserError(f"Job {id} has no node {node}: it has {size}.")
         gang = self._core.executions.gangs.get(job)
         shadow = gang.nodes.get(node) if gang is not None else self._core.executions.shadow_of.get(job)
         if shadow is None or (shadow.starter is None and not shadow.is_resting):

@@ -26,7 +26,7 @@ from pool.classad.eval.budget import Overruns
 from pool.jobs.queue import job_sets
 from pool.jobs.queue.cluster import Cluster, Job, NewJobs
 from pool.jobs.vocabulary.hold_codes import HoldCode
-from pool.jobs.vocabulary.nodes import dedicated_scheduler, is_gang
+from pool.jobs.vocabulary.nodes import dedicated_scheduler, is_gang, is_part
 from protocol.messages.submit import ReserveCluster, ReservedCluster, SubmitJobs, Submitted
 from protocol.network import turns
 from protocol.rpc.connection import FRAME_BYTES_MAX
@@ -160,11 +160,11 @@ class Submits:
             put_logs_aside([cluster.ad])
         gate = Gate(core, cluster, ignored, self._own_ad)
         if request.factory:
-            _check_gang(cluster, 0)
+            if is_gang(cluster.ad):
+                raise SubmitError("the nodes of a parallel job are made at once", expected="no max_materialize")
             return await self._submit_factory(peer, request, cluster, gate)
         costs = Overruns(DEAR_MOST)
         jobs = await self._make_jobs(request, cluster, gate, costs)
-        _check_gang(cluster, len(jobs))
         sizes.check(cluster.ad, "the cluster's ad, as the access point changes it,")
         cluster.id = self._id_for(peer, request.cluster)
         cluster.ad["ClusterId"], cluster.ad["TotalSubmitProcs"] = cluster.id, len(jobs)
@@ -173,7 +173,7 @@ class Submits:
         for at in range(0, len(jobs), step):
             some = jobs[at : at + step]
             with costs:
-                events.add(some, gate.warning)
+                events.add([job for job in some if not is_part(cluster.ad, job.proc)], gate.warning)
             new.add(some)
             await pace.breathe()
         check_limits(core, owner, len(jobs))
@@ -265,9 +265,3 @@ class Submits:
             if ad.eval_int("HoldReasonCode", 0) == HoldCode.UNABLE_TO_INIT_USER_LOG:
                 said.append(ad.eval_str("HoldReason", ""))
         return said
-
-
-def _check_gang(cluster: Cluster, jobs: int) -> None:
-    """SubmitError for a cluster of parallel jobs that is not one job, made now."""
-    if is_gang(cluster.ad) and jobs != 1:
-        raise SubmitError("a parallel job is alone in its cluster", expected="one job, without max_materialize")

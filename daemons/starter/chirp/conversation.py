@@ -29,7 +29,7 @@ from daemons.starter.chirp.job import ChirpJob, Said
 from pool.base.errors import PoolError
 from pool.execute import chirp
 from pool.execute.chirp import COMMAND_BYTES_MAX, LINE_MAX, ChirpCall, ChirpError, Printed, read_call
-from pool.jobs.vocabulary.nodes import size_of
+from pool.jobs.vocabulary.nodes import running_size
 from protocol.messages.live import NotRunning, ShellOutput
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -120,7 +120,7 @@ class ChirpConversation:
         if not 0 < count <= COMMAND_BYTES_MAX:
             raise trio.BrokenResourceError  # what follows is not to be read as calls
         command = (await self._take(count)).decode(errors="surrogateescape")
-        if not 0 <= node < size_of(self._job.job):
+        if not 0 <= node < running_size(self._job.job):
             await self._answer(ChirpError.DOES_NOT_EXIST)
             return
         output = await self._job.on_node(node, command)

@@ -17,6 +17,7 @@ from minipool.client.session import NotFound, Session
 from pool.base.errors import PoolError, SubmitError, UserError
 from pool.base.ids import is_number
 from pool.base.words import split_list
+from pool.jobs.vocabulary.nodes import is_gang
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -233,7 +234,8 @@ class Submitter:
             out.write("\n")
             return
         dots = "" if plan.late or self.parsed.has("factory") else "." * plan.count
-        out.write(f"{dots}\n{plan.count} job(s) submitted to cluster {cluster}.\n")
+        jobs = 1 if is_gang(plan.cluster_ad) else plan.count
+        out.write(f"{dots}\n{jobs} job(s) submitted to cluster {cluster}.\n")
         out.flush()
         if self.interactive:
             return

@@ -17,9 +17,22 @@ from pool.jobs.execution.states import ByReport, Outcome
 from pool.jobs.transfers.progress import TimedEvent
 from pool.jobs.userlog import event_log as log
 from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.states import JobStatus, allowed
 
 ALL_HOSTS: Final = "MPI_job"
 """The host of event 001."""
+
+
+_OF_ALL: Final = frozenset(
+    (
+        *("CurrentHosts", "CompletionDate", "ExitBySignal", "ExitCode", "ExitSignal", "ExitStatus", "RequeueReason"),
+        *("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "NumHolds", "NumHoldsByReason", "NumSystemHolds"),
+        *("RemoveReason", "VacateReason", "VacateReasonCode", "VacateReasonSubCode", "NumVacates"),
+        *("CumulativeSuspensionTime", "LastSuspensionTime", "TotalSuspensions"),
+        *("JobFinishedHookDone", "TerminationPending"),
+    )
+)
+"""What is so of all procs of the job; the rest of an end is node 0's, and is told of the first alone."""
 
 
 class ShutdownPolicy(StrEnum):
@@ -63,6 +76,13 @@ def verdict(policy: ShutdownPolicy, size: int, ended: Mapping[int, Outcome]) -> 
     if broken is not None:
         return Verdict(broken, f"Node {broken} of the parallel job has left its slot", is_done=False)
     return Verdict(0, "All nodes of the parallel job have ended", is_done=True) if len(ended) == size else None
+
+
+def alongside(changes: Changes, status: JobStatus) -> Changes:
+    """What becomes of a further proc of the job, in this state, when this becomes of its first."""
+    told = {name: value for name, value in changes.attributes.items() if name in _OF_ALL}
+    move = changes.move if changes.move is not None and allowed(status, changes.move) else None
+    return Changes(told, changes.drop, move)
 
 
 def node_executing(node: int, event: log.Executing) -> log.NodeExecuting:

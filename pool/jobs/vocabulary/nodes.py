@@ -1,12 +1,15 @@
 """A job of the parallel universe is a gang: N nodes, each in a slot of its own. Here is what ads say of that.
 
-Source: HTCondor manual, "Parallel Applications": machine_count (MaxHosts), `$(Node)`, _CONDOR_PROCNO, _CONDOR_NPROCS;
-"Job ClassAd Attributes": CurrentHosts, RemoteHosts, Scheduler.
+Nodes that differ in what they need are of several procs: all procs of its cluster are one job, and proc 0 stands for
+it. Nodes are numbered through, proc after proc.
+
+Source: HTCondor manual, "Parallel Jobs": machine_count (MaxHosts), `$(Node)`, _CONDOR_PROCNO, _CONDOR_NPROCS,
+"Differing Requirements for the Machines"; "Job ClassAd Attributes": CurrentHosts, RemoteHosts, Scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pool.classad import ClassAd
@@ -23,9 +26,19 @@ def is_gang(ad: ClassAd) -> bool:
     return bool(ad.attrs.get("jobuniverse") == Universe.PARALLEL)
 
 
+def is_part(ad: ClassAd, proc: int) -> bool:
+    """Whether this proc of a cluster is only a part of a parallel job, of which proc 0 is told and tells."""
+    return proc > 0 and is_gang(ad)
+
+
 def size_of(ad: ClassAd) -> int:
-    """How many nodes the job has."""
+    """How many nodes the proc has."""
     return max(1, ad.eval_int("MaxHosts", 1))
+
+
+def running_size(ad: ClassAd) -> int:
+    """How many nodes the job has that runs, those of all its procs."""
+    return max(1, ad.eval_int("CurrentHosts", 1))
 
 
 def dedicated_scheduler(schedd: str) -> str:
@@ -46,11 +59,9 @@ def environment(ad: ClassAd) -> dict[str, str]:
     """What a node's program is told of its place; nothing in any other job."""
     if not is_gang(ad) or NODE not in ad:
         return {}
-    return {"_CONDOR_PROCNO": str(ad.eval_int(NODE, 0)), "_CONDOR_NPROCS": str(size_of(ad))}
+    return {"_CONDOR_PROCNO": str(ad.eval_int(NODE, 0)), "_CONDOR_NPROCS": str(running_size(ad))}
 
 
-def hosts(names: Iterable[str]) -> dict[str, object]:
-    """What the job's ad says of the slots that its nodes have, in their order."""
-    listed = list(names)
-    text = ",".join(listed)
-    return {"RemoteHosts": text, "AllRemoteHosts": text, "CurrentHosts": len(listed)}
+def hosts(own: Iterable[str], names: Sequence[str]) -> dict[str, object]:
+    """What a proc's ad says of the slots that nodes have, in their order: its `own`, and those of the whole job."""
+    return {"RemoteHosts": ",".join(own), "AllRemoteHosts": ",".join(names), "CurrentHosts": len(names)}

@@ -87,13 +87,23 @@ def test_a_parallel_job_has_so_many_nodes_on_machines_for_it(place: Place, comma
     assert not plan.unused()
 
 
+def test_each_queue_statement_of_a_parallel_job_has_nodes_of_its_own(place: Place) -> None:
+    plan = place.plan(
+        f"{PARALLEL}machine_count = 1\nqueue\nmachine_count = 3\nrequirements = HasGlue\nqueue\nqueue 2\n"
+    )
+    ads = [ad.flat() for ad in plan.procs()]
+    assert [ad["MaxHosts"] for ad in ads] == [1, 3, 3, 3]
+    assert ["HasGlue" in ad.text("Requirements") for ad in ads] == [False, True, True, True]
+    assert all("DedicatedScheduler == MY.Scheduler" in ad.text("Requirements") for ad in ads)
+
+
 @pytest.mark.parametrize(
     ("lines", "message", "line"),
     [
         ("queue", "No machine_count specified!", "t.sub:1"),
         ("machine_count = 0\nqueue", "machine_count=0 is invalid, must eval to a positive integer.", "t.sub:3"),
         ("machine_count = few\nqueue", "machine_count=few is invalid, must eval to a positive integer.", "t.sub:3"),
-        ("machine_count = 2\nqueue 2", "A parallel job has one queue statement, of one job", "t.sub:"),
+        ("machine_count = 2\nqueue\nmachine_count = 0\nqueue", "machine_count=0 is invalid", "t.sub:5"),
     ],
 )
 def test_a_parallel_job_that_cannot_be_is_refused(place: Place, lines: str, message: str, line: str) -> None:

@@ -7,13 +7,14 @@ from itertools import permutations
 import pytest
 
 from pool.classad import ClassAd
-from pool.jobs.changes import End
+from pool.jobs.changes import Changes, End
 from pool.jobs.execution import gang
 from pool.jobs.execution.gang import ShutdownPolicy
 from pool.jobs.execution.states import ByReport, ByWord, Lost, Outcome, Unstarted
 from pool.jobs.userlog import event_log as log
 from pool.jobs.vocabulary import nodes
 from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.states import JobEvent, JobStatus
 
 EXITED = ByReport(End(Ending.EXITED, ClassAd({"ExitCode": 0})))
 EVICTED = ByReport(End(Ending.EVICTED, ClassAd()))
@@ -59,11 +60,21 @@ def test_any_other_text_is_the_default_policy() -> None:
 
 
 def test_a_node_is_told_its_number_and_how_many_there_are() -> None:
-    job = ClassAd({"JobUniverse": 11, "MaxHosts": 3, "Out": f"o.{nodes.NODE_MARK}", "Cmd": "/bin/true"})
+    job = ClassAd(
+        {"JobUniverse": 11, "MaxHosts": 1, "CurrentHosts": 3, "Out": f"o.{nodes.NODE_MARK}", "Cmd": "/bin/true"}
+    )
     ad = nodes.for_node(job, 2)
     assert (ad["Out"], ad["Cmd"]) == ("o.2", "/bin/true")
     assert nodes.environment(ad) == {"_CONDOR_PROCNO": "2", "_CONDOR_NPROCS": "3"}
     assert nodes.environment(ClassAd({"JobUniverse": 5, "Node": 2})) == {}
+
+
+def test_a_further_proc_shares_what_becomes_of_the_job_and_not_what_node_0_used() -> None:
+    told = {"HoldReason": "policy", "RemoteUserCpu": 7.0, "LastRemoteHost": "slot1@here", "CurrentHosts": 0}
+    held = Changes(told, drop=("RemoteHost",), move=JobEvent.HOLD, events=(log.Held("policy", 3, 0),))
+    shared = gang.alongside(held, JobStatus.RUNNING)
+    assert shared == Changes({"HoldReason": "policy", "CurrentHosts": 0}, drop=("RemoteHost",), move=JobEvent.HOLD)
+    assert gang.alongside(held, JobStatus.HELD).move is None
 
 
 def test_the_log_tells_of_nodes_as_htcondor_does() -> None:
