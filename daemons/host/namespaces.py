@@ -186,7 +186,7 @@ def _furnish(isolation: Isolation, account: Account) -> None:
 
 
 def _mount_home(home: HomeMount, place: str) -> None:
-    # Only the job's account gets in, root does not: this process, which serves it, cannot come to wait for itself.
+    # Only the job's account gets in, root does not: no daemon can come to wait for a home that is out of reach.
     options = f"fd={home.device},rootmode=40000,user_id={home.uid},group_id={home.gid}"
     mount("home", place, kind="fuse", flags=_MS_NOSUID | _MS_NODEV, options=options)
     # 128 KiB at a time, which is usual, are many journeys; where /sys cannot be written it stays at that.

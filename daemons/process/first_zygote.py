@@ -23,7 +23,7 @@ from daemons.process import zygote
 KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "master": {"daemon": "daemons.master.born:child_main"},
     "schedd": {"agent": zygote.KINDS["agent"], "local": zygote.KINDS["local"]},
-    "startd": {"starter": zygote.KINDS["starter"]},
+    "startd": {name: zygote.KINDS[name] for name in ("starter", "homes")},
 }
 """What the zygotes of each daemon make."""
 

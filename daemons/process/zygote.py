@@ -51,6 +51,7 @@ STRAY_ROUNDS_MAX: Final = 200
 
 KINDS: Final[Mapping[str, str]] = {
     "starter": "daemons.starter.born:child_main",
+    "homes": "daemons.starter.remote_io.serving:child_main",
     "agent": "daemons.agent.main:child_main",
     "local": "daemons.schedd.execution.local_job:child_main",
 }

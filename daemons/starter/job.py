@@ -42,7 +42,7 @@ from daemons.starter.launch.image_test import tested
 from daemons.starter.launch.terms import Terms, terms_for
 from daemons.starter.live.shell import Shells
 from daemons.starter.planning import Planner
-from daemons.starter.remote_io.served import homes_for
+from daemons.starter.remote_io.served import SERVER_GONE, ServedHomes, homes_for
 from daemons.starter.report.local_link import Link, LocalLink
 from daemons.starter.report.result import ActivationResult, HoldJob
 from daemons.starter.report.shadow_link import ActivationRefused, ShadowLink
@@ -119,6 +119,7 @@ class JobRun:
         self._hooks: HookTimes | None = None
         self._streams: Streams | None = None
         self._outputs: Outputs | None = None
+        self._homes: ServedHomes | None = None
         self.visitors = 0
         """How many look into it."""
         self._beside: trio.Nursery
@@ -130,12 +131,22 @@ class JobRun:
         """Make the job leave; asked again, the harder way counts."""
         if self._leaving.tell(request) and self._running.body is None:
             self._give_phase_up(request)
+        if self._homes is not None:
+            self._beside.start_soon(self._cut_off, self._homes, self._grace_s(request) + LAST_WRITES_S)
+
+    async def _cut_off(self, homes: ServedHomes, after_s: float) -> None:
+        """Nobody waits longer for files at home: neither the job's processes nor who looks at them."""
+        await trio.sleep(after_s)
+        homes.stop()
 
     def _give_phase_up(self, request: StopJob, at_least_s: float = 0.0) -> None:
         """Files on their way to the job are of no use now; those coming from it have the vacate time."""
+        grace = max(self._grace_s(request), at_least_s)
+        self._phase.deadline = min(self._phase.deadline, trio.current_time() + grace)
+
+    def _grace_s(self, request: StopJob) -> float:
         has_time = request.how is not StopHow.FAST and self._figures.has_begun
-        grace = vacate_s(request, self.job) if has_time else 0.0
-        self._phase.deadline = min(self._phase.deadline, trio.current_time() + max(grace, at_least_s))
+        return vacate_s(request, self.job) if has_time else 0.0
 
     def suspend(self) -> None:
         """Freeze the job."""
@@ -391,11 +402,16 @@ class JobRun:
         contained = image_of(self.job, self.slot, self.context.settings) is not None
         if contained or runs_in_singularity(self.job, self.slot, self.context.settings.docker):
             return ActivationResult(Ending.FAILED, reason="A job in a container cannot have its files where they are.")
-        async with homes_for(self.request, self.job, self.context, account, self._beside) as homes:
+        async with homes_for(self.request, self.job, self.context, account, self._beside, self._leave_lost) as homes:
+            self._homes = homes
             result = await self._run_on_its_terms(plan, account, homes.mounts)
             if self._leaving.told is not None:
                 self._give_phase_up(self._leaving.told, LAST_WRITES_S)
-            return result
+        return self._leaving.result() if homes.is_lost else result
+
+    def _leave_lost(self) -> None:
+        """Its files are out of reach for good, and what it wrote last is lost: it has to begin again."""
+        self.stop(StopJob(activation=self.request.activation, how=StopHow.FAST, reason=SERVER_GONE))
 
     async def _run_on_its_terms(
         self, plan: RunPlan, account: Account, homes: tuple[HomeMount, ...] = ()

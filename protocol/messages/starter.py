@@ -129,6 +129,22 @@ class MayRest(Request[Done], tag="startd.may_rest"):
     activation: str
 
 
+class HomesServer(Message, tag="startd.homes_server"):
+    """The process that serves a job's files."""
+
+    pid: int
+
+
+class ServeHomes(Request[HomesServer], tag="startd.serve_homes"):
+    """The job has its files where they are: have a process forked that serves them, and hears more at `door`.
+
+    That is the name of an abstract socket on which the starter listens. The process knows its starter by the account.
+    """
+
+    activation: str
+    door: bytes
+
+
 class StarterAwake(Message, tag="startd.starter_awake"):
     """It has the job again, and hears orders; first on a new connection."""
 

@@ -27,12 +27,13 @@ from daemons.startd.machine.settings import execute_directory
 from daemons.startd.starters.keepers import KeeperLine
 from daemons.startd.starters.living import LivingStarter
 from daemons.startd.starters.sweep import StarterPlace, StarterRecords
-from pool.base.errors import PoolError
+from pool.base.errors import PeerError, PoolError
 from pool.config import Config
 from pool.execute.scratch import Store
-from protocol.messages.starter import StarterSlot
+from protocol.messages.starter import HomesServer, ServeHomes, StarterSlot
 from protocol.network.channel import Channel
 from protocol.rpc import endpoints
+from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service
 from protocol.security import needs
 from protocol.security.identity import Link
@@ -116,6 +117,15 @@ class Births:
                 ours.close()
                 raise
         return LivingStarter(process, execute, has_rehearsed=rehearses, line=KeeperLine(ours))
+
+    async def serve_homes(self, starter: LivingStarter, _peer: Peer, asked: ServeHomes) -> HomesServer:
+        """A process that serves the files of this starter's job; it ends with the starter, and nobody waits for it."""
+        if asked.activation != starter.activation:
+            raise PeerError("this starter has no such job")
+        order = {"settings": self._payload(starter.execute, rehearses=False), "door": asked.door}
+        process = await self._zygote.fork("homes", order)
+        await process.channel.aclose()  # what it hears, it hears from the starter
+        return HomesServer(pid=process.pid)
 
     def seat(self, starter: LivingStarter, slot_name: str) -> None:
         """The starter works for this slot from now on, and what it leaves can be found in the slot's group too."""

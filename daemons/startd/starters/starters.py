@@ -48,6 +48,7 @@ from protocol.messages.starter import (
     MayRest,
     MeetSchedd,
     RunJob,
+    ServeHomes,
     StarterAwake,
 )
 from protocol.rpc.service import Answer, answer
@@ -96,7 +97,7 @@ class Starters:
         self._records = records
         self._listener = listener
         self._upcoming = upcoming
-        self._zygote = start.world.zygote({"starter": KINDS["starter"]})
+        self._zygote = start.world.zygote({name: KINDS[name] for name in ("starter", "homes")})
         self._births = Births(start, nursery, self._zygote, records, machine, self._answers, self._born)
         self._spares: list[LivingStarter] = []
         """They serve whoever comes first."""
@@ -293,6 +294,7 @@ class Starters:
             answer(JobInfo, lambda _peer, info: self._listener.job_info(starter, info)),
             answer(ActivationOver, lambda _peer, over: self._over(starter, over)),
             answer(MayRest, lambda _peer, asked: self._may_rest(starter, asked)),
+            answer(ServeHomes, partial(self._births.serve_homes, starter)),
             answer(StarterAwake, lambda _peer, _word: self._is_awake(starter)),
             answer(EngineTrouble, lambda _peer, trouble: self._engine_trouble(trouble.reason)),
         ]

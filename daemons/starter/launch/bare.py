@@ -64,7 +64,7 @@ async def start_bare(
 def start_process(plan: RunPlan, account: Account, spawner: JobSpawner, terms: Terms = USUAL) -> Started:
     """Make the job's process, the quick way if that can be; OSError or IsolationError when it cannot be made.
 
-    Not where this process serves the job's files: the quick way stands still until the program has been executed.
+    Not where the job's files are served: the quick way stands still until the program has been executed.
     """
     if terms.group_id:
         account = replace(account, groups=(*account.groups, terms.group_id))
@@ -80,7 +80,7 @@ class BareBody:
     def __init__(
         self, watched: WatchedChild, processes: Processes, group: ControlGroup, *, is_served: bool = False
     ) -> None:
-        """`is_served`: this process serves its files, and must not wait for what waits for them (`stat_fields`)."""
+        """`is_served`: its files are served, and who looks at its processes may wait as they do (`stat_fields`)."""
         self.watched = watched
         self._processes, self._group, self._is_served = processes, group, is_served
 

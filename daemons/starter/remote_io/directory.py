@@ -17,7 +17,6 @@ from typing import Final
 
 import trio
 
-from daemons.host.account import Account
 from daemons.starter.remote_io.home import Home
 from daemons.starter.remote_io.reading import Reading
 from daemons.starter.remote_io.server import AtOnce, Operation
@@ -61,13 +60,15 @@ class HomeDirectory:
         self,
         tree: int,
         home: Home,
-        account: Account,
+        ids: tuple[int, int],
         nursery: trio.Nursery,
         cache_bytes: int,
         budget: Budget,
         changed: Callable[[int], None],
     ) -> None:
-        self._tree, self._home, self._account, self._nursery = tree, home, account, nursery
+        """`ids`: the uid and gid of the job's account."""
+        self._tree, self._home, self._nursery = tree, home, nursery
+        self._uid, self._gid = ids
         self._changed = changed
         self._nodes = Nodes()
         self._handles: dict[int, _Handle] = {}
@@ -148,8 +149,8 @@ class HomeDirectory:
             inode=facts.inode,
             mode=facts.mode,
             links=facts.links,
-            uid=self._account.uid if facts.uid == OWN else facts.uid,
-            gid=self._account.gid if facts.gid == OWN else facts.gid,
+            uid=self._uid if facts.uid == OWN else facts.uid,
+            gid=self._gid if facts.gid == OWN else facts.gid,
             size=size,
             blocks=facts.blocks,
             atime=facts.atime,
@@ -262,7 +263,7 @@ class HomeDirectory:
             wire.SETATTR_IN
         )
         node = self._node(asked.node)
-        if valid & Change.UID and uid != self._account.uid:
+        if valid & Change.UID and uid != self._uid:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         handle = 0
         if valid & Change.SIZE:
@@ -276,7 +277,7 @@ class HomeDirectory:
         numbers = (
             node.inode,
             mode & 0o7777 if valid & Change.MODE else _KEPT,
-            gid if valid & Change.GID and gid != self._account.gid else _KEPT,
+            gid if valid & Change.GID and gid != self._gid else _KEPT,
             size if valid & Change.SIZE else _KEPT,
             _time(valid, Change.ATIME, Change.ATIME_NOW, atime, atime_ns),
             _time(valid, Change.MTIME, Change.MTIME_NOW, mtime, mtime_ns),

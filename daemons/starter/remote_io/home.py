@@ -14,10 +14,10 @@ import trio
 
 from daemons.base.log import Log
 from daemons.base.sync import Backoff
+from daemons.starter.remote_io.order import ServeOrder
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError
 from protocol.messages.agent import IoDone, TreeIo
-from protocol.messages.starter import RunJob
 from protocol.rpc.endpoints import RemoteError
 
 CALL_S: Final = 120.0
@@ -31,8 +31,8 @@ _PASSING: Final = frozenset({"internal", "busy", "NotOpen"})
 class Home:
     """One job's way to its files."""
 
-    def __init__(self, request: RunJob, line: SharedConnection, log: Log) -> None:
-        self._request, self._line, self._log = request, line, log
+    def __init__(self, order: ServeOrder, line: SharedConnection, log: Log) -> None:
+        self._order, self._line, self._log = order, line, log
         self._serial = 0
         self._closed: dict[int, list[int]] = {}
         self._scopes: set[trio.CancelScope] = set()
@@ -66,7 +66,7 @@ class Home:
         if once:
             self._serial += 1
         request = TreeIo(
-            activation=self._request.activation,
+            activation=self._order.activation,
             tree=tree,
             operation=operation,
             path=path,
@@ -95,7 +95,7 @@ class Home:
         backoff = Backoff(PAUSE_S, PAUSE_MAX_S)
         while True:
             try:
-                peer = await self._line.peer(self._request.agent_address, self._request.agent_ticket)
+                peer = await self._line.peer(self._order.address, self._order.ticket)
                 done = await peer.call(request, timeout=CALL_S)
             except RemoteError as error:
                 if error.code not in _PASSING:

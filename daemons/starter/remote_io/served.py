@@ -1,17 +1,20 @@
-"""A job's directories at home, served while its program runs: looked for before, mounted with the rest, settled after.
+"""A job's directories at home, served while its program runs, by a process of their own (`serving.py`).
 
-    look for them at home -> open a device for each -> mount (daemons.host.namespaces) -> serve
-    -> the mount goes with the job's last process -> write what is left
+    have the process forked -> it looks for the directories -> mount (daemons.host.namespaces) -> it serves
+    -> the job's processes end -> it writes what is left
 
-The device is this process's alone: when it dies, the kernel ends the mount, and whoever waits for it gets an error.
+This process never waits for a file that is served: whatever becomes of home, the job can be told to leave. When the
+server dies, the kernel fails all that waits for the mount, and the job is evicted.
 """
 
 from __future__ import annotations
 
+import array
 import os
-import stat
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -19,22 +22,23 @@ import trio
 from daemons.base.log import Log
 from daemons.host.account import Account
 from daemons.starter.launch.context import Context
-from daemons.starter.remote_io.directory import HomeDirectory
-from daemons.starter.remote_io.home import Home
-from daemons.starter.remote_io.server import Server, open_device
-from daemons.starter.remote_io.writing import Budget
+from daemons.starter.remote_io.order import ServeOrder
+from daemons.starter.remote_io.server import open_device
+from daemons.starter.remote_io.serving import peer_of
 from daemons.starter.report.result import HoldJob
+from daemons.starter.rest.kept import WORD_BYTES_MAX, packed, unpacked
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.execute.exit import Hold, cannot_enter
 from pool.execute.isolation import HomeMount
 from pool.execute.remote_io import objection, trees
 from pool.jobs.vocabulary.hold_codes import HoldCode
-from protocol.files.facts import read_facts
-from protocol.messages.starter import RunJob
+from protocol.messages.starter import RunJob, ServeHomes
+from protocol.wire.kinds import encode
 
-GONE_S: Final = 10.0
-"""How long the kernel may take to end a mount whose processes have ended."""
+FORK_S: Final = 30.0
+"""How long it may take until the server is there."""
+SERVER_GONE: Final = "The process that served the job's files has ended."
 
 
 class NoRemoteIo(PoolError):
@@ -42,72 +46,113 @@ class NoRemoteIo(PoolError):
 
 
 class ServedHomes:
-    """Those of one run of a program."""
+    """Those of one run of a program. `lost` is called when the server has died."""
 
-    def __init__(self, request: RunJob, context: Context, account: Account) -> None:
-        settings = context.settings
-        self._home = Home(request, context.agent, context.log)
-        self._log, self._account = context.log, account
-        cache_bytes = settings.remote_io_cache_mb << 20
-        self._cache_bytes, self._budget = cache_bytes // 2, Budget(cache_bytes // 2)
-        self._scope = trio.CancelScope()
-        self._servers: list[tuple[Server, HomeDirectory]] = []
+    def __init__(self, request: RunJob, context: Context, account: Account, lost: Callable[[], None]) -> None:
+        self._request, self._context, self._account, self._lost = request, context, account, lost
+        self._devices: list[int] = []
+        self._line: trio.socket.SocketType | None = None
+        self._process = -1
+        self._is_over = False
+        self._answer, self._settled = trio.Event(), trio.Event()
+        self._lacks, self._errno = (0, 0), 0
+        self.is_lost = False
         self.mounts: tuple[HomeMount, ...] = ()
 
-    async def look(self, paths: Sequence[str]) -> None:
-        """HoldJob where one of them is not there."""
-        for number, path in enumerate(paths):
-            try:
-                done = await self._home.ask(number, "stat")
-                await self._home.ask(number, "access", numbers=(os.X_OK,))
-            except OSError as error:
-                raise HoldJob(cannot_enter(path, error.errno or 0)) from None
-            if not stat.S_ISDIR(read_facts(done.data).mode):
-                raise HoldJob(cannot_enter(path, 20))
+    async def begin(self, paths: Sequence[str], nursery: trio.Nursery) -> None:
+        """Have them served. HoldJob where one of them is not there."""
+        account = self._account
+        self._line = line = await self._server()
+        self._devices = [_device() for _ in paths]
+        order = ServeOrder(
+            activation=self._request.activation,
+            address=self._request.agent_address,
+            ticket=self._request.agent_ticket,
+            paths=list(paths),
+            uid=account.uid,
+            gid=account.gid,
+            cache_bytes=self._context.settings.remote_io_cache_mb << 20,
+            log_path=str(self._context.log.path or ""),
+        )
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", self._devices))
+        await line.sendmsg([packed({"serve": encode(order)})], [rights])
+        nursery.start_soon(self._hear, line)
+        await self._answer.wait()
+        if self.is_lost:
+            raise NoRemoteIo(SERVER_GONE)
+        number, reason = self._lacks
+        if reason:
+            raise HoldJob(cannot_enter(paths[number], reason))
+        self.mounts = tuple(
+            HomeMount(path, device, account.uid, account.gid) for path, device in zip(paths, self._devices, strict=True)
+        )
 
-    async def serve(self, paths: Sequence[str], *, task_status: trio.TaskStatus[None]) -> None:
-        """Be their file systems, until told to stop."""
-        devices: list[int] = []
-        try:
-            for _ in paths:
-                devices.append(_device())
-            with self._scope:
-                async with trio.open_nursery() as nursery:
-                    for number, device in enumerate(devices):
-                        self._begin(number, device, nursery)
-                    account = self._account
-                    self.mounts = tuple(
-                        HomeMount(path, device, account.uid, account.gid)
-                        for path, device in zip(paths, devices, strict=True)
-                    )
-                    task_status.started()
-                    await trio.sleep_forever()
-        finally:
-            for device in devices:
-                os.close(device)
+    async def _server(self) -> trio.socket.SocketType:
+        """The line to it, once it is there."""
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        door.bind("")  # a name that nobody has
+        door.listen()
+        asked = ServeHomes(activation=self._request.activation, door=door.getsockname())
+        with trio.move_on_after(FORK_S), trio.socket.from_stdlib_socket(door) as listener:
+            pid = (await self._context.startd.call(asked, timeout=FORK_S)).pid
+            while True:
+                line, _ = await listener.accept()
+                if peer_of(line) == (pid, os.geteuid()):  # anybody can knock
+                    self._process = os.pidfd_open(pid)
+                    return line
+                line.close()
+        raise NoRemoteIo(f"no process that serves the job's files (want_remote_io) was there within {FORK_S:g} s")
 
-    def _begin(self, number: int, device: int, nursery: trio.Nursery) -> None:
-        share = self._cache_bytes
-        server = Server(device, self._log)
-        directory = HomeDirectory(number, self._home, self._account, nursery, share, self._budget, server.changed)
-        self._servers.append((server, directory))
-        nursery.start_soon(server.run, directory.operations, directory.at_once, directory.forget)
+    async def _hear(self, line: trio.socket.SocketType) -> None:
+        while packet := await _received(line):
+            word = unpacked(packet)
+            if "lacks" in word:
+                self._lacks = word["lacks"]
+                self._answer.set()
+            elif "begun" in word:
+                self._close_devices()
+            elif "settled" in word:
+                self._errno = word["settled"]
+                self._settled.set()
+        if not self._is_over:
+            self.is_lost = True
+            self._context.log.error(SERVER_GONE, activation=self._request.activation)
+            self._lost()
+        self.stop()
 
     async def settle(self) -> int:
-        """The job's processes have ended: write the rest. The errno of what no program was told, 0 for none."""
-        number = 0
-        with trio.move_on_after(GONE_S):
-            for server, _ in self._servers:
-                if server.has_begun:
-                    await server.ended.wait()
-        for _, directory in self._servers:
-            number = await directory.settle() or number
-        return number
+        """The job's processes have ended: have the rest written. The errno of what no program was told, 0 for none."""
+        assert self._line is not None
+        with suppress(OSError):
+            await self._line.send(packed({"settle": True}))
+        await self._settled.wait()
+        return self._errno
 
     def stop(self) -> None:
-        """Nobody is served any more."""
-        self._home.give_up()
-        self._scope.cancel()
+        """Nobody is served any more: whoever waits for the mount gets an error."""
+        self._is_over = True
+        if self._line is not None:
+            self._line.close()
+        if self._process >= 0:
+            with suppress(ProcessLookupError):  # it has nothing more to do, and may be stuck
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            os.close(self._process)
+            self._process = -1
+        self._close_devices()
+        self._answer.set()
+        self._settled.set()
+
+    def _close_devices(self) -> None:
+        devices, self._devices = self._devices, []
+        for device in devices:
+            os.close(device)
+
+
+async def _received(line: trio.socket.SocketType) -> bytes:
+    try:
+        return await line.recv(WORD_BYTES_MAX)
+    except (OSError, trio.ClosedResourceError):
+        return b""
 
 
 def _device() -> int:
@@ -121,7 +166,12 @@ def _device() -> int:
 
 @asynccontextmanager
 async def homes_for(
-    request: RunJob, job: ClassAd, context: Context, account: Account, nursery: trio.Nursery
+    request: RunJob,
+    job: ClassAd,
+    context: Context,
+    account: Account,
+    nursery: trio.Nursery,
+    lost: Callable[[], None],
 ) -> AsyncIterator[ServedHomes]:
     """Serve the job's directories inside the `with`; what it wrote last is at home afterwards, if the job has the time.
 
@@ -133,10 +183,9 @@ async def homes_for(
             raise HoldJob(
                 Hold(f"The job's files cannot be where they are (want_remote_io): {reason}", HoldCode.IWD_ERROR)
             )
-    homes = ServedHomes(request, context, account)
+    homes = ServedHomes(request, context, account, lost)
     try:
-        await homes.look(paths)
-        await nursery.start(homes.serve, paths)
+        await homes.begin(paths, nursery)
         yield homes
         number = await homes.settle()
     finally:

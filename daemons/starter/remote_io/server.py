@@ -50,8 +50,8 @@ class Server:
         self._under_way: dict[int, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(REQUESTS_MAX)
         self._buffer = bytearray(WRITE_BYTES_MAX + wire.HEAD_BYTES_MAX)
-        self.has_begun = False
-        """Whether it is mounted, or has been."""
+        self.begun = trio.Event()
+        """It is mounted, or has been."""
         self.ended = trio.Event()
 
     async def run(
@@ -82,7 +82,7 @@ class Server:
             except OSError as error:
                 if error.errno in _PASSING:
                     continue
-                if error.errno == errno.EPERM and not self.has_begun:
+                if error.errno == errno.EPERM and not self.begun.is_set():
                     await trio.sleep(MOUNT_LOOK_S)
                     continue
                 if error.errno in _GONE:
@@ -108,7 +108,7 @@ class Server:
             nursery.start_soon(self._serve, asked, operation, token)
 
     def _begin(self, asked: Asked) -> None:
-        self.has_begun = True
+        self.begun.set()
         try:
             body = wire.init(
                 asked, write_bytes_max=WRITE_BYTES_MAX, read_bytes_max=READ_BYTES_MAX, read_ahead=READ_AHEAD_KB << 10

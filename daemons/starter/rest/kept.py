@@ -117,7 +117,7 @@ class Kept:
 def say(to: socket.socket, word: dict[str, Any], *descriptors: int) -> None:
     """One word of a line between starter, keeper and startd; OSError when nobody is there."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-    to.sendmsg([msgpack.packb(word, unicode_errors="surrogateescape")], rights)
+    to.sendmsg([packed(word)], rights)
 
 
 def hear(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -127,6 +127,11 @@ def hear(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
     except OSError:
         return {}, []
     return (unpacked(packet) if packet else {}), list(descriptors)
+
+
+def packed(word: dict[str, Any]) -> bytes:
+    """The packet of a word."""
+    return bytes(msgpack.packb(word, unicode_errors="surrogateescape"))
 
 
 def unpacked(packet: bytes) -> dict[str, Any]:

@@ -28,7 +28,17 @@ from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
-from protocol.messages.starter import ActivationOver, EngineTrouble, JobInfo, LeaveNow, RunJob, StarterSlot, StopJob
+from protocol.messages.starter import (
+    ActivationOver,
+    EngineTrouble,
+    HomesServer,
+    JobInfo,
+    LeaveNow,
+    RunJob,
+    ServeHomes,
+    StarterSlot,
+    StopJob,
+)
 from protocol.network.channel import Channel
 from protocol.network.net import RealNetwork
 from protocol.rpc import endpoints
@@ -66,6 +76,8 @@ class Bench:
     startd: Peer | None = None
     agent: Peer | None = None
     agent_child: Child | None = None
+    homes_server: Child | None = None
+    """What serves the files of the last job that has them at home."""
     agent_address: str = ""
     """Where starters are told to find the agent, if not at its own socket."""
     heard: list[Any] = field(default_factory=list)
@@ -78,6 +90,7 @@ class Bench:
     _closed: trio.Event = field(default_factory=lambda: _set(trio.Event()))
     owner: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Cancelled, the life pipe ends as if the zygote's owner had died."""
+    _given: bytes = b""
     _count: int = 0
     _jobs: dict[str, ClassAd] = field(default_factory=dict)
 
@@ -296,10 +309,17 @@ class Bench:
                 answer(JobInfo, self._hear),
                 answer(ActivationOver, self._hear),
                 answer(EngineTrouble, self._hear),
+                answer(ServeHomes, self._serve_homes),
             ]
         )
-        self.starter = await self.zygote.fork("starter", given.pack())
+        self._given = given.pack()
+        self.starter = await self.zygote.fork("starter", self._given)
         self.startd = await self._pair(self.starter, service)
+
+    async def _serve_homes(self, peer: Peer, asked: ServeHomes) -> HomesServer:
+        self.homes_server = await self.zygote.fork("homes", {"settings": self._given, "door": asked.door})
+        await self.homes_server.channel.aclose()
+        return HomesServer(pid=self.homes_server.pid)
 
     async def _pair(self, child: Child, service: Service) -> Peer:
         channel = Channel(child.channel, Link(kind="pair", label="child", verified=True))
@@ -345,7 +365,7 @@ async def bench(*, agent: bool = False, start: bool = True, **settings: Any) -> 
         user = pwd.getpwnam(job_user())
         os.chown(root / "home", user.pw_uid, user.pw_gid)
         async with trio.open_nursery() as nursery:
-            kinds = {kind: KINDS[kind] for kind in (("starter", "agent") if agent else ("starter",))}
+            kinds = {kind: KINDS[kind] for kind in (("starter", "homes", "agent") if agent else ("starter",))}
             have_zygote(kinds)
             zygote = Zygote(kinds)
             owner = trio.CancelScope()

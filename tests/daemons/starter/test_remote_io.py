@@ -17,6 +17,7 @@ import trio
 from daemons.base.linux import is_zombie
 from daemons.host.mounts import mounts
 from daemons.host.namespaces import can_isolate
+from daemons.starter.remote_io.served import SERVER_GONE
 from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.common import StopHow
@@ -269,14 +270,41 @@ async def test_a_job_that_waits_for_its_files_can_be_evicted() -> None:
         assert homes() == []
 
 
+async def at_work(made: Bench) -> tuple[str, int]:
+    """A job that reads and writes for as long as that can be done: its activation, and its process."""
+    activation = await begun(made, "echo > mark; while cat mark > copy; do :; done")
+    executing = await made.until(JobExecuting, activation)
+    with trio.fail_after(PATIENCE_S):
+        while not (made.iwd / "mark").exists():
+            await trio.sleep(0.01)
+    return activation, executing.ad.eval_int("JobPid", 0)
+
+
+async def test_a_job_begins_again_elsewhere_when_the_process_that_serves_its_files_is_killed() -> None:
+    async with bench(agent=True) as made:
+        activation, _ = await at_work(made)
+        assert made.homes_server is not None
+        made.homes_server.kill()
+        end = await made.ended(activation)
+        assert (end.ending, end.reason) == (Ending.EVICTED, SERVER_GONE)
+        assert code(await ended(made, "cat mark")) == 0
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_stuck_holds_nobody_up_when_the_job_has_to_leave() -> None:
+    async with bench(agent=True) as made:
+        activation, _ = await at_work(made)
+        assert made.homes_server is not None
+        made.homes_server.kill(signal.SIGSTOP)
+        await made.stop(activation, StopHow.FAST, reason="go")
+        end = await made.ended(activation)
+        assert (end.ending, end.reason) == (Ending.EVICTED, "go")
+        await made.homes_server.wait()
+
+
 async def test_files_are_out_of_reach_at_once_when_the_starter_is_killed() -> None:
     async with bench(agent=True) as made:
-        activation = await begun(made, "echo > mark; while cat mark > copy; do :; done")
-        executing = await made.until(JobExecuting, activation)
-        pid = executing.ad.eval_int("JobPid", 0)
-        with trio.fail_after(PATIENCE_S):
-            while not (made.iwd / "mark").exists():
-                await trio.sleep(0.01)
+        _, pid = await at_work(made)
         mounted = [line for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines() if " - fuse home " in line]
         assert len(mounted) == 1
         assert homes() == []
@@ -286,3 +314,5 @@ async def test_files_are_out_of_reach_at_once_when_the_starter_is_killed() -> No
         with trio.fail_after(PATIENCE_S):
             while not is_zombie(pid):
                 await trio.sleep(0.01)
+            assert made.homes_server is not None
+            await made.homes_server.wait()
