@@ -105,7 +105,7 @@ class Processes:
     def new_job(self) -> None:
         """What ended before does not count for the next job."""
         self._before = ended_by(resource.getrusage(resource.RUSAGE_CHILDREN))
-        self._ended_elsewhere = Ended()
+        self._keeper, self._ended_elsewhere = 0, Ended()
 
     def start(self, argv: Sequence[str], **options: Any) -> WatchedChild:
         """Start a program as `subprocess.Popen` does; OSError when that fails."""
@@ -186,7 +186,8 @@ class Processes:
 
     def elsewhere(self, ended: Mapping[int, int], used: Ended) -> None:
         """The keeper has collected these, by number, with their statuses; all that it has collected have used this."""
-        self._ended_elsewhere = used
+        if self._keeper:  # else the job that the keeper has had is over
+            self._ended_elsewhere = used
         for pid, status in ended.items():
             self._collected(pid, status)
 

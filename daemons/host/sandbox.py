@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -21,6 +21,8 @@ from daemons.host.account import Account, acting_as
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
 from pool.files.transfer import Stamp
 
+ASKED_EACH: Final = 256
+"""After how many things it is asked whether to go on measuring."""
 USUAL_BYTES: Final = 64 * 1024
 """How large a directory may have grown and still be used again."""
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -85,10 +87,15 @@ def stamps(path: str) -> dict[str, Stamp]:
     return found
 
 
-def disk_usage(path: str, *, ahead: bool = True) -> tuple[int, int]:
+class GivenUp(Exception):
+    """There was something better to do than to go on measuring."""
+
+
+def disk_usage(path: str, *, ahead: bool = True, give_up: Callable[[], bool] | None = None) -> tuple[int, int]:
     """Bytes that the sandbox takes on disk, and how many things are in it; files with several names take once.
 
-    `ahead`: what a file system keeps for a file beyond its end counts too.
+    `ahead`: what a file system keeps for a file beyond its end counts too. `give_up` is asked now and then whether to
+    stop: GivenUp.
     """
     total, things, seen = 0, 0, set()
     waiting = [path]
@@ -97,6 +104,8 @@ def disk_usage(path: str, *, ahead: bool = True) -> tuple[int, int]:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     things += 1
+                    if give_up is not None and things % ASKED_EACH == 0 and give_up():
+                        raise GivenUp
                     status = entry.stat(follow_symlinks=False)
                     # A directory's links are its subdirectories.
                     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):

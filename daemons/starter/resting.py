@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 
 import trio
 
+from daemons.base.faults import fault
 from daemons.starter.chirp.job import ChirpJob
 from daemons.starter.files.outputs import Outputs
 from daemons.starter.launch.context import Context
@@ -23,13 +24,12 @@ from daemons.starter.watch.figures import Figures
 from daemons.starter.watch.leaving import Leaving
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
+from pool.execute.scratch import LATEST_LOOK_S
 from protocol.messages.starter import MayRest, RunJob, StarterAwake
 from protocol.wire import codec
 
 EXTRA_BYTES_MAX: Final = 32 * 1024
 """How much a job may have set by chirp that its keeper tells in the starter's place."""
-DISK_LOOK_S: Final = 10.0
-"""How often it is seen whether the job is in the way of the machine's disk."""
 
 
 @dataclass
@@ -54,15 +54,18 @@ class Resting:
             return
         while True:
             await trio.sleep(context.settings.rest_after_s)
+            fault("starter.wants_rest")
             # The schedd first: it must not take the end of the connection for a loss.
             if not self._is_alone or not await self.link.rests():
                 continue
+            fault("starter.rest_told")
             try:
                 await context.startd.call(MayRest(activation=request.activation))
             except PeerError as error:
                 context.log.full(f"The starter does not rest: {error}", job=request.job_id)
                 await self.link.rests_not()
                 continue
+            fault("starter.may_rest")
             # An order may have come before the answer did.
             if self._is_alone:
                 with suppress(OSError):  # no descriptor more, say
@@ -124,7 +127,7 @@ class Resting:
             see_s=settings.group_look_s if context.group.works else settings.processes_look_s,
             tell_s=settings.update_s,
             memory_poll_s=settings.memory_poll_s,
-            disk_s=DISK_LOOK_S if self.request.slot_ad.eval_int("Disk") else 0.0,
+            disk_s=LATEST_LOOK_S if self.request.slot_ad.eval_int("Disk") else 0.0,
             used=list(Used.of(self.figures.usage)),
             collected=list(context.processes.ended),
             extra=codec.pack(self.chirp.delayed_ad()),

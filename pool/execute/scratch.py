@@ -29,6 +29,10 @@ SMALLEST_BYTES: Final = 4 * MIB
 """No file system is made smaller than this, which is a logical volume's usual extent."""
 HELPS_WITHIN_S: Final = 5.0
 """How soon there is space again when the jobs that have taken most are gone."""
+FASTEST_DISK_BYTES_PER_S: Final = 2 << 30
+SOONEST_LOOK_S: Final = 0.2
+LATEST_LOOK_S: Final = 10.0
+"""Between two looks at how much is free."""
 
 
 class ScratchKind(StrEnum):
@@ -202,6 +206,11 @@ def hold_bytes(store: Store, disk_kib: int) -> int:
 def reserve_bytes(reserved_mb: int, size_bytes: int) -> int:
     """How much of a file system is to stay free of jobs: RESERVED_DISK, of a small one a twentieth."""
     return min(reserved_mb * MIB, size_bytes // 20)
+
+
+def next_look_s(left: int) -> float:
+    """When to look at a disk again of which so many bytes are left: before the fastest one could fill them."""
+    return min(LATEST_LOOK_S, max(SOONEST_LOOK_S, left / FASTEST_DISK_BYTES_PER_S))
 
 
 def is_in_the_way(used: int, allocated: int, free: int, reserve: int, *, for_s: float) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from daemons.base.linux import children_of, descendants
 from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.rest import resting_keepers, starters_of
 
 COMPLETED, RUNNING, HELD, SUSPENDED = 4, 2, 5, 7
 JOB = """executable = /bin/sh
@@ -57,29 +58,11 @@ def home_in(pool: RealPool) -> Iterator[Path]:
     yield home
 
 
-def keepers(pool: RealPool) -> list[int]:
-    """The keepers whose starters rest."""
-    return [
-        pid for pid in pool.processes() if _name(pid) == "condor_keeper" and not _starters(pid) and children_of(pid)
-    ]
-
-
-def _starters(keeper: int) -> list[int]:
-    return [pid for pid in children_of(keeper) if _name(pid) == "condor_starter"]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def resting(pool: RealPool, home: Path, *, end: str = "exit 3", more: str = "", count: int = 1) -> tuple[int, int]:
     """A job whose starter rests: its cluster, and the keeper."""
     cluster = pool.submit(JOB.format(home=home, end=end, more=more, count=count), cwd=home)
     pool.until_status(cluster, RUNNING, count=count)
-    found = pool.until(lambda: len(all := keepers(pool)) == count and all, "the starters to rest")
+    found = pool.until(lambda: len(all := resting_keepers(pool)) == count and all, "the starters to rest")
     return cluster, found[0]
 
 
@@ -111,7 +94,7 @@ def test_what_a_job_uses_is_told_while_its_starter_rests(pool: RealPool, home: P
     cluster, keeper = resting(pool, home, end=more)
     (home / "go").touch()
     pool.until(lambda: pool.jobs(str(cluster))[0].eval_float("RemoteUserCpu", 0.0) > 1, "its processor time to be told")
-    assert not _starters(keeper)
+    assert not starters_of(keeper)
     assert pool.jobs(str(cluster))[0].eval_int("ImageSize", 0) > 0
     (home / "over").touch()
     (ad,) = pool.until_done(cluster)
@@ -154,7 +137,7 @@ def test_tools_wake_a_starter_that_rests(pool: RealPool, home: Path) -> None:
     cluster, keeper = resting(pool, home, more="output = out", end="exit 0")
     assert pool.tool("condor_ssh_to_job", str(cluster), "echo", "within").strip() == "within"
     pool.tool("condor_tail", str(cluster))
-    pool.until(lambda: not _starters(keeper), "the starter to rest again")
+    pool.until(lambda: not starters_of(keeper), "the starter to rest again")
     (home / "go").touch()
     (ad,) = pool.until_done(cluster)
     assert ad.eval_int("ExitCode") == 0
@@ -165,8 +148,8 @@ def test_tools_wake_a_starter_that_rests(pool: RealPool, home: Path) -> None:
 def test_p5_a_schedd_that_is_killed_finds_the_job_whose_starter_rests(pool: RealPool, home: Path) -> None:
     cluster, keeper = resting(pool, home)
     pool.restart_of("schedd")
-    pool.until(lambda: _starters(keeper), "the starter to wake")
-    pool.until(lambda: not _starters(keeper), "the starter to rest again")
+    pool.until(lambda: starters_of(keeper), "the starter to wake")
+    pool.until(lambda: not starters_of(keeper), "the starter to rest again")
     (home / "go").touch()
     (ad,) = pool.until_done(cluster)
     assert (ad.eval_int("ExitCode"), ad.eval_int("NumJobStarts")) == (3, 1)
@@ -179,7 +162,7 @@ def test_p5_a_job_ends_while_its_schedd_is_away_and_its_starter_rests(pool: Real
     schedd = pool.pid_of("schedd")
     os.kill(schedd, signal.SIGSTOP)
     (home / "go").touch()
-    pool.until(lambda: _starters(keeper), "the starter to wake")
+    pool.until(lambda: starters_of(keeper), "the starter to wake")
     os.kill(schedd, signal.SIGKILL)
     pool.until(lambda: pool.pid_of("schedd") not in (0, schedd), "another schedd")
     (ad,) = pool.until_done(cluster)

@@ -30,7 +30,7 @@ from pool.jobs import run
 from pool.jobs.changes import Changes, End, StopReason
 from pool.jobs.claims.events import Asked, GivenUp, NotStarted, Spoiled, Spoken
 from pool.jobs.execution import events
-from pool.jobs.execution.states import NEVER, Execution, Known, Leaving
+from pool.jobs.execution.states import NEVER, Execution, Known, Leaving, Starter
 from pool.jobs.execution.step import next_at, step, taken_up
 from pool.jobs.execution.table import Effect
 from pool.jobs.queue.cluster import Job
@@ -62,7 +62,7 @@ class Shadow:
 
     __slots__ = (
         *("_agents", "_alarm", "_is_begun", "_news", "_order", "_pause", "_terms", "activation", "claim"),
-        *("claims", "core", "execution", "is_acknowledged", "is_durable", "is_resting", "job", "starter"),
+        *("claims", "core", "execution", "is_acknowledged", "is_durable", "job", "starter"),
     )
 
     def __init__(
@@ -92,8 +92,6 @@ class Shadow:
         self._order: Callable[[str], ActivateClaim] | None = None
         self._is_begun = False
         self.starter: Peer | None = None
-        self.is_resting = False
-        """It has none now, and its startd can wake one."""
         """The connection to the starter, while it is there."""
         self.is_durable = False
         """The execution is on disk: from now on its starter may run the job."""
@@ -105,6 +103,11 @@ class Shadow:
     def is_given_up(self) -> bool:
         """It ended without having run, or nobody knows how: a starter that wants to run it comes too late."""
         return self.execution.is_unwelcome
+
+    @property
+    def is_resting(self) -> bool:
+        """Its starter has left the job alone, and its startd can wake it."""
+        return self.execution.starter is Starter.RESTS
 
     @property
     def _ad(self) -> ClassAd:
@@ -407,26 +410,22 @@ class Shadow:
         """What is left of the connection to its starter may be this end alone."""
         if self.starter is not None:
             self.starter.doubt()
-        elif self.is_resting:
-            self.is_resting = False
-            self._happens(events.StarterLost("The starter rested, and the startd does not have it"))
 
     # ---- what the starter says
 
     def starter_ready(self, peer: Peer, address: str) -> None:
         """The starter is here, for the first time or again."""
-        self.starter, self.is_resting = peer, False
-        self._news.fire()
+        self.starter = peer
         peer.may_rest(self.claim.alive_s)
         self.claim.meet(peer)
         self._happens(events.StarterHere(address))
+        self._news.fire()
         fault("schedd.activated")
 
     def starter_rests(self, peer: Peer) -> None:
         """It will close its connection, and the startd can wake it."""
         if self.starter is peer:
-            self.is_resting = True
-            self._news.fire()
+            self._happens(events.StarterRests())
 
     async def awake(self) -> Peer | None:
         """The starter, woken if it rests; None when it cannot be reached."""
@@ -439,7 +438,7 @@ class Shadow:
                 self.core.log.always(f"The starter of job {self.job.id} cannot be woken: {error}")
                 break
             with trio.move_on_after(WAKE_S):
-                await self._news.until(lambda: not self.is_resting)
+                await self._news.until(lambda: self.execution.starter is Starter.HERE)
         return self.starter
 
     def starter_gone(self, peer: Peer) -> None:
@@ -447,8 +446,7 @@ class Shadow:
         if self.starter is not peer:
             return
         self.starter = None
-        if not self.is_resting:
-            self._happens(events.StarterLost("The connection to the starter was lost"))
+        self._happens(events.StarterLost("The connection to the starter was lost"))
 
     def executing(self, at: float, started: ClassAd) -> None:
         """The program was started."""

@@ -135,14 +135,14 @@ class Births:
     async def _introduce(self, starter: LivingStarter) -> None:
         self._records.write(starter.pid, StarterPlace(starter.execute))
         self._born(starter)
-        await self._open(starter, starter.process.channel)
+        starter.peer = await self._open(starter, starter.process.channel)
         self._tasks.once(self._send_orders, starter)
 
-    async def _open(self, starter: LivingStarter, stream: trio.abc.Stream) -> None:
+    async def _open(self, starter: LivingStarter, stream: trio.abc.Stream) -> endpoints.Peer:
         service = Service("startd", needs.STARTD_TO_STARTER)
         service.offer(self._answers(starter))
         channel = Channel(stream, Link(kind="pair", label=f"starter {starter.pid}", verified=True))
-        starter.peer = await endpoints.open_pair(
+        return await endpoints.open_pair(
             self._nursery, channel, parent=True, security=self._start.security, service=service
         )
 
@@ -165,6 +165,7 @@ class Births:
         if not starter.rests or starter.line is None:
             return
         awake = starter.awake.next()
+        # Whoever says that it is awake is the one to speak to: the one that was about to rest may have stayed.
         await self._open(starter, await starter.line.call())
         if await first_of(awake, starter.gone, timeout_s=ORDER_TIMEOUT_S) is None:
             starter.process.kill(signal.SIGKILL)

@@ -51,6 +51,7 @@ from protocol.messages.starter import (
     ServeHomes,
     StarterAwake,
 )
+from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
 
@@ -295,7 +296,7 @@ class Starters:
             answer(ActivationOver, lambda _peer, over: self._over(starter, over)),
             answer(MayRest, lambda _peer, asked: self._may_rest(starter, asked)),
             answer(ServeHomes, partial(self._births.serve_homes, starter)),
-            answer(StarterAwake, lambda _peer, _word: self._is_awake(starter)),
+            answer(StarterAwake, lambda peer, _word: self._is_awake(starter, peer)),
             answer(EngineTrouble, lambda _peer, trouble: self._engine_trouble(trouble.reason)),
         ]
 
@@ -311,8 +312,8 @@ class Starters:
         starter.rests = True
         return DONE
 
-    def _is_awake(self, starter: LivingStarter) -> None:
-        starter.rests = False
+    def _is_awake(self, starter: LivingStarter, peer: Peer) -> None:
+        starter.peer, starter.rests = peer, False
         starter.awake.fire()
 
     def _born(self, starter: LivingStarter) -> None:

@@ -29,17 +29,18 @@ import socket
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from daemons.base.linux import become_subreaper, descendants, end_with_parent, name_process
 from daemons.host import tree
 from daemons.host.cgroup import ControlGroup
 from daemons.host.processes import Ended, ended_by, look
-from daemons.host.sandbox import disk_usage
+from daemons.host.sandbox import GivenUp, disk_usage
 from daemons.process.zygote import Birth
 from daemons.starter.rest.kept import NOTHING, RESTS, Kept, Look, Used, hear, say
 from pool.execute.cgroup import CgroupLimits, Trees
-from pool.execute.scratch import reserve_bytes
+from pool.execute.scratch import next_look_s, reserve_bytes
 
 BeStarter = Callable[[Birth, Kept], None]
 
@@ -116,7 +117,10 @@ class Keeper:
         if "rests" not in word:
             self._status = 1
             return False
-        self._look = seen = Look(*word["rests"])
+        seen = Look(*word["rests"])
+        if self._look is not None and seen.activation != self._look.activation:
+            self._ended, self._collected = {}, NOTHING  # what the job before has used is none of this one's
+        self._look = seen
         self._state, *self._listeners = descriptors
         self._collected = self._collected.plus(Ended(*seen.collected))  # type: ignore[arg-type]
         if seen.ended is not None:
@@ -148,7 +152,7 @@ class Keeper:
     def _until_woken(self) -> socket.socket | None:
         """Wait for something to happen; the channel of the next starter, None when its startd is gone."""
         assert self._look is not None
-        job = _RestingJob(self._look)
+        job = _RestingJob(self._look, lambda: bool(self._wait(watched, 0.0)))
         watched = [self._wakeup, self._startd.fileno(), self._birth.life, *self._listeners, *job.descriptors]
         asked = False
         try:
@@ -197,8 +201,10 @@ class Keeper:
 class _RestingJob:
     """The job, as its keeper looks at it."""
 
-    def __init__(self, how: Look) -> None:
+    def __init__(self, how: Look, is_wanted: Callable[[], bool]) -> None:
         self._how = how
+        self._is_wanted = is_wanted
+        """Whether there is something better to do than to measure."""
         trees = Trees(how.tree_version, tuple((name, path) for name, path in how.tree_mounts))
         self._group = ControlGroup(trees, how.group, counts_cache=how.counts_cache)
         if self._group.works:
@@ -232,7 +238,9 @@ class _RestingJob:
         self._collected, self._told, now = collected, None, time.monotonic()
         for what, due in self._due.items():
             if now >= due:
-                what()
+                # What a job does to its sandbox must not cost it its keeper.
+                with suppress(OSError):
+                    what()
                 self._due[what] = now + self._pauses[what]
         return self._told
 
@@ -241,7 +249,8 @@ class _RestingJob:
 
     def _tell(self) -> None:
         self._see()
-        self._usage = self._usage.measured(*disk_usage(self._how.sandbox))
+        with suppress(GivenUp):
+            self._usage = self._usage.measured(*disk_usage(self._how.sandbox, give_up=self._is_wanted))
         self._told = self.used()
 
     def _check_memory(self) -> None:
@@ -251,9 +260,11 @@ class _RestingJob:
 
     def _check_disk(self) -> None:
         system = os.statvfs(self._how.sandbox)
-        size = system.f_blocks * system.f_frsize
-        if system.f_bavail * system.f_frsize < reserve_bytes(self._how.reserved_disk_mb, size):
+        free, size = system.f_bavail * system.f_frsize, system.f_blocks * system.f_frsize
+        left = free - reserve_bytes(self._how.reserved_disk_mb, size)
+        if left < 0:
             self._trouble = "the machine's disk is nearly full"
+        self._pauses[self._check_disk] = next_look_s(left)
 
     def used(self) -> list[Any]:
         """What it has used so far."""

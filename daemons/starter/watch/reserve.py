@@ -17,11 +17,8 @@ import trio
 from daemons.starter.watch.figures import Figures
 from pool.classad import ClassAd
 from pool.execute.exit import Hold
-from pool.execute.scratch import is_in_the_way, no_disk_left, reserve_bytes
+from pool.execute.scratch import LATEST_LOOK_S, is_in_the_way, next_look_s, no_disk_left, reserve_bytes
 
-FASTEST_DISK_BYTES_PER_S: Final = 2 << 30
-PAUSE_MIN_S: Final = 0.2
-PAUSE_MAX_S: Final = 10.0
 MEASURING_SHARE: Final = 5
 """A fifth of the time may go into measuring a sandbox while the disk is nearly full."""
 
@@ -47,6 +44,4 @@ async def keep_reserve(
             measuring_s = trio.current_time() - began
         else:
             short_since = math.inf
-        # As long as not even the fastest disk could fill what is free.
-        pause_s = max(PAUSE_MIN_S, MEASURING_SHARE * measuring_s, (free - reserve) / FASTEST_DISK_BYTES_PER_S)
-        await trio.sleep(min(PAUSE_MAX_S, pause_s))
+        await trio.sleep(max(next_look_s(free - reserve), min(LATEST_LOOK_S, MEASURING_SHARE * measuring_s)))

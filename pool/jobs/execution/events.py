@@ -76,6 +76,10 @@ class Reported(Event):
     end: End
 
 
+class StarterRests(Event):
+    """the starter leaves the job alone until it is woken"""
+
+
 @dataclass(frozen=True, slots=True)
 class StarterLost(Event):
     """the connection to the starter is lost"""

@@ -22,6 +22,14 @@ class Known(StrEnum):
     STARTED = "the job has a starter"
 
 
+class Starter(StrEnum):
+    """Where its starter is, as far as the schedd knows."""
+
+    AWAY = "there is no connection to it"
+    HERE = "there is a connection to it"
+    RESTS = "it has left the job alone, and its startd can wake it"
+
+
 @dataclass(frozen=True, slots=True)
 class ByReport:
     """It ended as its starter reported."""
@@ -109,8 +117,7 @@ class Execution:
     """Its output is wanted although it was told to leave."""
     counted: bool = False
     """It was started, and the job's ad says so."""
-    starter_here: bool = False
-    """There is a connection to its starter."""
+    starter: Starter = Starter.AWAY
     silent_at: float = NEVER
     silence: str = ""
     """When its log hears that nothing is heard of the job, and why that is."""
@@ -122,7 +129,7 @@ class Execution:
     verdict: ByWord | Lost | None = None
     """What it comes to unless its starter reports."""
     alive_s: float = ALIVE_INTERVAL_S
-    """How often its slot is asked for a sign of life: so long may a starter that is not here be on its way back."""
+    """How often its slot is asked for a sign of life: so long may a starter that is away be on its way back."""
 
     @property
     def is_over(self) -> bool:
@@ -135,7 +142,7 @@ class Execution:
 
         That ends by itself: a connection on which nothing is heard is taken for lost.
         """
-        return self.starter_here or self.known is Known.ASKED
+        return self.starter is Starter.HERE or self.known is Known.ASKED
 
     @property
     def is_told(self) -> bool:

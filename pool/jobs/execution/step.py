@@ -31,6 +31,7 @@ from pool.jobs.execution.events import (
     Started,
     StarterHere,
     StarterLost,
+    StarterRests,
     Stop,
     Turn,
     UpToDate,
@@ -49,6 +50,7 @@ from pool.jobs.execution.states import (
     Over,
     Running,
     Skipped,
+    Starter,
     Starting,
     State,
     Unstarted,
@@ -151,6 +153,8 @@ def _outcome(one: Execution, event: Event) -> Outcome:
 
 def _learn(one: Execution, event: Event, now: float) -> Execution:
     """What is known of the execution after an event, besides its state."""
+    if one.starter is Starter.RESTS and isinstance(event, (SlotLost, SlotRunsNothing, NothingRuns)):
+        one = replace(one, starter=Starter.AWAY)  # nobody is there who could wake it
     match event:
         case Prepared() if one.known is Known.UNASKED:
             return replace(one, known=Known.ASKED)
@@ -161,12 +165,16 @@ def _learn(one: Execution, event: Event, now: float) -> Execution:
         case AnswerLost(reason=reason) if one.known is Known.ASKED:
             return _falls_silent(replace(one, known=Known.IN_DOUBT), reason, now)
         case StarterHere():
-            return replace(_heard_of(one, now), starter_here=True, silent_at=NEVER)
+            return replace(_heard_of(one, now), starter=Starter.HERE, silent_at=NEVER)
+        case StarterRests() if one.starter is Starter.HERE:
+            return replace(one, starter=Starter.RESTS)
+        case StarterLost() if one.starter is Starter.RESTS:
+            return one  # as it has said
         case Executing():
             return replace(one, counted=True)
         case StarterLost(reason=reason):
-            return _falls_silent(replace(one, starter_here=False), reason, now)
-        case SlotLost(reason=reason) if not one.starter_here and one.known is Known.STARTED:
+            return _falls_silent(replace(one, starter=Starter.AWAY), reason, now)
+        case SlotLost(reason=reason) if one.starter is Starter.AWAY and one.known is Known.STARTED:
             return _falls_silent(one, reason, now)
         case SlotRunsNothing(known=Known.STARTED):
             return _judged(one, Lost("The slot no longer runs the job"))

@@ -8,6 +8,7 @@ from pool.classad import ClassAd
 from pool.jobs.changes import Changes, End, StopReason
 from pool.jobs.execution import events as e
 from pool.jobs.execution.states import (
+    NEVER,
     ByReport,
     ByWord,
     Disconnected,
@@ -18,6 +19,7 @@ from pool.jobs.execution.states import (
     Over,
     Running,
     Skipped,
+    Starter,
     Starting,
     Unstarted,
 )
@@ -84,6 +86,32 @@ def test_a_starter_that_stays_is_waited_for_until_it_reports_or_the_claim_is_ove
     assert isinstance(one.state, Running)
     assert outcome(after(e.Reported(EXITED), one=one)[0]) == ByReport(EXITED)
     assert outcome(after(e.ClaimLost("JobLeaseDuration expired"), one=one)[0]) == ByWord(GONE)
+
+
+RESTS = (*RUNS, e.StarterRests(), e.StarterLost("closed"))
+
+
+def test_a_starter_that_rests_is_no_lost_one() -> None:
+    one, done = after(*RESTS)
+    assert (one.starter, next_at(one)) == (Starter.RESTS, NEVER)
+    one, more = after(e.StarterHere(), e.StarterLost("cut"), one=one)
+    assert (one.starter, next_at(one)) == (Starter.AWAY, SILENCE_S)
+    assert done == after(*RUNS)[1]
+    assert more == []
+
+
+def test_a_starter_that_nobody_can_wake_is_away() -> None:
+    one, _ = after(*RESTS, e.SlotLost("cut"))
+    assert (one.starter, next_at(one)) == (Starter.AWAY, SILENCE_S)
+    one, _ = after(e.SlotRunsIt(), e.StarterHere(), one=one)
+    assert (one.starter, next_at(one)) == (Starter.HERE, NEVER)
+    before_its_end, _ = after(*RUNS, e.StarterRests(), e.SlotLost("cut"), e.StarterLost("closed"))
+    assert (before_its_end.starter, next_at(before_its_end)) == (Starter.AWAY, SILENCE_S)
+
+
+def test_the_startds_word_counts_where_the_starter_rests() -> None:
+    assert outcome(after(*RESTS, e.NothingRuns(GONE))[0]) == ByWord(GONE)
+    assert isinstance(outcome(after(*RESTS, e.SlotLost("cut"), e.SlotRunsNothing(Known.STARTED))[0]), Lost)
 
 
 def test_p2_a_job_that_its_startd_will_not_end_runs_until_it_ends() -> None:

@@ -19,7 +19,7 @@ from pool.jobs.vocabulary.endings import Ending
 STEPS = 40
 PATIENCE_S = 60.0
 ACTS = {
-    "prepare": 3, "starter_comes": 5, "starter_speaks": 4, "starter_dies": 0.3, "starter_lost": 0.7, "startd_lost": 0.7,
+    "prepare": 3, "starter_comes": 5, "starter_speaks": 4, "starter_dies": 0.3, "starter_lost": 0.7, "starter_rests": 1, "startd_lost": 0.7,
     "startd_comes": 2, "stop": 0.5, "unreached": 0.5, "vacate": 0.3, "restart": 0.3, "commit": 4, "claim_ends": 0.05,
 }  # fmt: skip
 
@@ -175,6 +175,12 @@ class World:
         if self.connected:
             self.connected = False
             self.happens(e.StarterLost("lost"))
+
+    def starter_rests(self) -> None:
+        """It leaves the job alone; it comes again when it is woken."""
+        if self.connected and self.let_in:
+            self.happens(e.StarterRests())
+            self.starter_lost()
 
     def startd_lost(self) -> None:
         """The network between startd and schedd breaks; what was on its way is lost."""
