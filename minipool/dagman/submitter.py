@@ -21,10 +21,14 @@ from pool.dag.model import Node
 from protocol.rpc.remote import ConnectionLost
 
 if TYPE_CHECKING:
+    from minipool.client.submission import Queued
     from minipool.dagman.manager import Manager
+    from pool.submit import SubmitPlan
 
 AT_ONCE: Final = 32
 """How many submissions may be on their way."""
+LOSSES_MAX: Final = 1000
+"""So often the request of a node is sent again that was lost with the schedd, until that is a try that failed."""
 LOOK_S: Final = 1.0
 SUBDAG_SUFFIX: Final = ".condor.sub"
 
@@ -38,6 +42,8 @@ class Submitter:
         self._wake = trio.Event()
         self._room = trio.CapacityLimiter(AT_ONCE)
         self._in_interval, self._interval_end = 0, 0.0
+        self._forgotten = 0
+        """How often those that wait were forgotten."""
         self.under_way = 0
         self._answered = trio.Event()
         self.last_cluster: dict[int, int] = {}
@@ -49,8 +55,9 @@ class Submitter:
         self._wake.set()
 
     def forget_waiting(self) -> None:
-        """Submit none of those that wait."""
+        """Submit none of those that wait, and none again whose request is lost."""
         self._waiting.clear()
+        self._forgotten += 1
 
     async def settled(self) -> None:
         """Until none is on its way."""
@@ -133,19 +140,33 @@ class Submitter:
             raise SubmitError(f"Provisioner node {node.name} submitted more than one job")
         if plan.count > 1 and manager.config.bool("DAGMAN_PROHIBIT_MULTI_JOBS"):
             raise SubmitError("Submit generated multiple job procs; disallowed by DAGMAN_PROHIBIT_MULTI_JOBS setting")
-        # Before the request: all that is told from the start after this moment has its jobs, if they are queued.
-        generation = manager.generation
-        try:
-            with manager.own.statistics.submit.timed():
-                queued = await manager.schedd.submit(plan, sent.set)
-        except ConnectionLost as error:
-            await self._look_for(asked, node, generation, error)
+        queued = await self._queue(asked, node, plan, sent)
+        if queued is None:
             return
         if not queued.jobs:
             raise SubmitError(f"the submit description of node {node.name} makes no jobs")
         for warning in plan.warnings:
             manager.say(f"Warning: node {node.name}: {warning}")
         self._found(asked.node, queued.cluster, queued.jobs, plan.late)
+
+    async def _queue(self, asked: it.Submit, node: Node, plan: SubmitPlan, sent: trio.Event) -> Queued | None:
+        """The schedd's answer; None: it was lost, but the jobs have been found.
+
+        A request that is lost with the schedd says nothing about the node: it is sent again, and is no try that failed.
+        """
+        manager, forgotten = self._manager, self._forgotten
+        for left in reversed(range(LOSSES_MAX)):
+            # Before the request: all that is told from the start after this moment has its jobs, if they are queued.
+            generation = manager.generation
+            try:
+                with manager.own.statistics.submit.timed():
+                    return await manager.schedd.submit(plan, sent.set)
+            except ConnectionLost:
+                if await self._look_for(asked, node, generation):
+                    return None
+                if not left or forgotten != self._forgotten:
+                    raise
+        raise AssertionError
 
     def _pretend(self, number: int, node: Node) -> None:
         """The node has no job, and is done at once."""
@@ -161,8 +182,8 @@ class Submitter:
         self.last_cluster[node] = cluster
         self._manager.queued(node, cluster, jobs, is_factory)
 
-    async def _look_for(self, asked: it.Submit, node: Node, generation: int, error: ConnectionLost) -> None:
-        """Whether the jobs whose answer was lost are queued."""
+    async def _look_for(self, asked: it.Submit, node: Node, generation: int) -> bool:
+        """Whether the jobs whose answer was lost are queued; they are the node's, then."""
         manager = self._manager
         await manager.told_all_since(generation)
         # Older clusters are those of earlier attempts.
@@ -172,17 +193,17 @@ class Submitter:
             cluster = found[0]
             is_factory = bool(await manager.schedd.factories(f"ClusterId == {cluster}"))
             self._found(asked.node, cluster, manager.jobs.strange_size(cluster), is_factory)
-            return
+            return True
         constraint = f"{manager.mine} && DAGNodeName == {quote(node.name)} && ClusterId > {last}"
         for ad in await manager.schedd.factories(constraint):
             self._found(asked.node, ad.eval_int("ClusterId", 0), 0, True)
-            return
+            return True
         ended = await manager.schedd.history(constraint=constraint)
         if ended:
             self._found(asked.node, ended[0].eval_int("ClusterId", 0), len(ended), False)
             manager.ended(ended)
-            return
-        raise error
+            return True
+        return False
 
     async def _write_nested(self, node: Node, directory: str, retry: int) -> None:
         """Have condor_submit_dag write the description of a nested graph's own job."""

@@ -82,13 +82,15 @@ def _submit_failed(course: Course, event: it.SubmitFailed) -> None:
     if course.status is DagStatus.RM and node != course.final:
         most = min(most, 2)
     if one.tries < most:
-        wait = course.pause_s
-        course.pause_s *= 2
+        # Those that fail together wait together: each of them would else double the pause.
+        if not course.paused:
+            course.paused = True
+            course.effects.append(it.Pause(course.pause_s))
+            course.pause_s *= 2
+        wait = course.pause_s // 2
         ending = "" if wait == 1 else "s"
         course.say(f"Job submit try {one.tries}/{most} failed, will try again in >= {wait} second{ending}.")
         course.be_ready(node, first=course.settings.retry_submit_first)
-        course.paused = True
-        course.effects.append(it.Pause(wait))
         return
     course.pause_s = 1
     course.say(f"Node submit failed after {one.tries} tr{'y' if one.tries == 1 else 'ies'}.")

@@ -1,9 +1,13 @@
 """condor_dagman whole, in a world that is simulated: its schedd, the clock, the scripts and the jobs of nodes.
 
-What would last lasts from one condor_dagman to the next: the queue, the history, and files in a real directory. Each
-place where something is sent, written or begun is a point, and the process can be killed at any of them, the schedd
-too. The schedd here keeps what the real one promises (tests/whole has those of it): what has been told is durable, and
-a job that is told to have left has its events in the log.
+Each condor_dagman is a process of its own, forked from the test's, and ends with SIGKILL where it is to be killed. What
+would last lasts from one to the next: the queue and the history, which it hands over before, and files in a real
+directory. The schedd is simulated in the same process: what kills it makes it forget what was on its way. It keeps
+what the real one promises (tests/whole has those of it): what has been told is durable, and a job that is told to have
+left has its events in the log.
+
+Each place where something is sent, answered, told, begun or written is a step, which has a name: what it is, of which
+node, and after how many runs of the node's jobs. At any of them condor_dagman can be killed, the schedd, and both.
 """
 
 from __future__ import annotations
@@ -11,21 +15,23 @@ from __future__ import annotations
 import heapq
 import math
 import os
+import pickle
+import signal
 import time
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from minipool.dagman import files, lock, main, manager, submitter
+from minipool.dagman import files, lock, main, manager, nodes_log, submitter
 from minipool.dagman.arguments import parse
 from minipool.dagman.dagman_out import DagmanOut
 from minipool.dagman.nodes_log import NodesLog
@@ -47,10 +53,6 @@ HOST: Final = "<127.0.0.1:9618>"
 DAGMAN, SCHEDD, BOTH = "dagman", "schedd", "both"
 
 
-class Killed(BaseException):
-    """What the process does from here on does not happen."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """What the simulated schedd needs to know of a submission."""
@@ -66,6 +68,17 @@ class Done(NamedTuple):
 
     cluster: int
     jobs: int
+
+
+LASTING: Final = (
+    *("ran", "scripts", "chooses", "steps", "deaths", "killed", "now", "queue", "history", "own", "room_s", "epoch"),
+    *("due", "numbers", "sent", "left_behind"),
+)
+
+
+def never(_: str) -> str:
+    """Nothing is killed."""
+    return ""
 
 
 class Quiet(DagmanOut):
@@ -92,81 +105,81 @@ class World:
     """How many jobs the nodes have that have more than one."""
     ran: Counter[str] = field(default_factory=Counter)
     scripts: Counter[str] = field(default_factory=Counter)
-    points: list[str] = field(default_factory=list)
-    kills: dict[int, str] = field(default_factory=dict)
-    """What is killed at the points of these numbers."""
-    lives: Iterator[tuple[int, str]] = field(default_factory=lambda: iter(()))
-    """After how many points from the begin of each condor_dagman what is killed."""
-    chooses: Callable[[str], str] = lambda _: ""
-    """What is killed at the point of this name."""
+    chooses: Callable[[str], str] = never
+    """Asked at each step, by its name, what is killed there; it lasts as well."""
+    steps: list[str] = field(default_factory=list)
+    """Those before something was killed first."""
+    deaths: int = 0
     killed: int = 0
+    """Deaths of condor_dagman."""
     now: float = 0.0
     queue: dict[JobId, ClassAd] = field(default_factory=dict)
     history: list[ClassAd] = field(default_factory=list)
     own: ClassAd = field(default_factory=lambda: ClassAd({"ClusterId": 1, "ProcId": 0, "QDate": int(time.time())}))
     room_s: list[float] = field(default_factory=list)
     """How long each submission waits for room on the connection, the next one last."""
-    locks: list[int] = field(default_factory=list)
-    """Descriptors of lock files, which a process that ends lets go of."""
     epoch: int = 0
     """Another one when the schedd has been killed."""
-    dead: bool = False
-    passed: int = 0
-    """Points that the present condor_dagman has passed."""
+    due: list[tuple[float, int, str, tuple[Any, ...]]] = field(default_factory=list)
+    """What happens when: the time, a number that keeps the order, and the name of the method with its arguments."""
+    numbers: int = 1
+    """The last number given to a cluster, or to what is due."""
+    sent: list[Plan] = field(default_factory=list)
+    left_behind: list[Plan] = field(default_factory=list)
+    """What dead condor_dagmans had sent, and the schedd has not queued yet."""
 
     def __post_init__(self) -> None:
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = count()
-        self._clusters = count(2)
         self._watchers: list[trio.MemorySendChannel[JobsChanged | None]] = []
-        self._sent: list[Plan] = []
-        self._left_behind: list[Plan] = []
         self._wake = trio.Event()
-        self._end_of_life = (0, "")
+        self._heir = -1
 
-    # ---- points
+    # ---- steps
 
-    def point(self, name: str) -> None:
+    def step(self, name: str) -> None:
         """Something has just been done, or is about to be."""
-        if self.dead:
-            raise Killed
-        number = len(self.points)
-        self.points.append(name)
-        self.passed += 1
-        at_end = self._end_of_life[1] if self.passed == self._end_of_life[0] else ""
-        what = self.kills.get(number) or at_end or self.chooses(name)
+        if not self.deaths:
+            self.steps.append(name)
+        what = self.chooses(name)
+        self.deaths += bool(what)
         if what in (SCHEDD, BOTH):
             self._kill_schedd()
-            points, then = next(self.lives, (0, ""))
-            self._end_of_life = (self.passed + points, then)
         if what in (DAGMAN, BOTH):
             self.killed += 1
-            self.dead = True
-            raise Killed
+            self._bequeath(None)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _kill_schedd(self) -> None:
         self.epoch += 1
         for watcher in self._watchers:
             watcher.send_nowait(None)
         self._watchers.clear()
-        self._sent.clear()
-        self._left_behind.clear()
+        self.sent.clear()
+        self.left_behind.clear()
+
+    def _bequeath(self, code: int | str | None) -> None:
+        """Give what lasts to the test's process: with the exit code, or with what went wrong in the simulation."""
+        with os.fdopen(self._heir, "wb") as heir:
+            pickle.dump((code, {name: getattr(self, name) for name in LASTING}), heir)
 
     # ---- time
 
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """This happens then."""
-        heapq.heappush(self._due, (self.now + seconds, next(self._order), action))
+    def later(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
+        """This method of mine is called then."""
+        heapq.heappush(self.due, (self.now + seconds, self._number(), action.__name__, args))
         self._wake.set()
+
+    def _number(self) -> int:
+        self.numbers += 1
+        return self.numbers
 
     def pass_time(self, seconds: float) -> None:
         """Nobody is there to see what happens."""
         self._until(self.now + seconds)
 
     def _until(self, end: float) -> None:
-        while self._due and self._due[0][0] <= end:
-            self.now, _, action = heapq.heappop(self._due)
-            action()
+        while self.due and self.due[0][0] <= end:
+            self.now, _, name, args = heapq.heappop(self.due)
+            getattr(self, name)(*args)
         self.now = max(self.now, end) if end < math.inf else self.now
 
     async def go_on(self) -> None:
@@ -175,7 +188,7 @@ class World:
         due = 0.0
         while True:
             self._until(max(due, trio.current_time() - start))
-            self._wake, due = trio.Event(), self._due[0][0] if self._due else math.inf
+            self._wake, due = trio.Event(), self.due[0][0] if self.due else math.inf
             with trio.move_on_at(start + due):
                 await self._wake.wait()
                 due = 0.0
@@ -184,7 +197,7 @@ class World:
 
     def commit(self, plan: Plan) -> Done:
         """The jobs are queued."""
-        cluster = next(self._clusters)
+        cluster = self._number()
         for proc in range(plan.count):
             id = JobId(cluster, proc)
             ad = ClassAd({"ClusterId": cluster, "ProcId": proc, "DAGNodeName": plan.node, "DAGManJobId": 1})
@@ -192,7 +205,7 @@ class World:
             self.queue[id] = ad
             self._log(event_text(Submitted(HOST, attributes=submit_notes(ad)), id, self.now))
             self._tell(id, ad)
-            self.later(0.01 + 0.003 * proc, lambda id=id: self._start(id))
+            self.later(0.01 + 0.003 * proc, self._start, id)
         return Done(cluster, plan.count)
 
     def _start(self, id: JobId) -> None:
@@ -204,14 +217,15 @@ class World:
         code = int(self.attempts(name) <= self.failures.get(name, 0))
         self._log(event_text(Executing(HOST), id, self.now))
         self._tell(id, ad)
-        self.later(0.02, lambda: self._end(id, code))
+        self.later(0.02, self._end, id, code)
 
-    def _run_of(self, node: str) -> str:
+    def run_of(self, node: str) -> str:
+        """The node, and the run of its jobs, as names of steps have it."""
         return f"{node}, which has run {self.attempts(node)} times"
 
     def _said(self, changed: JobsChanged) -> str:
         return "; ".join(
-            f"{self._run_of(delta.ad.eval_str('DAGNodeName') or '')}: {delta.ad.eval_int('JobStatus')}, left {delta.left}"
+            f"{self.run_of(delta.ad.eval_str('DAGNodeName') or '')}: {delta.ad.eval_int('JobStatus')}, left {delta.left}"
             for delta in changed.deltas
         )
 
@@ -227,39 +241,39 @@ class World:
         self.history.append(ad)
         self._log(event_text(Terminated(Exit(code=code)), id, self.now))
         # Who hears that a job has left finds its end in the log.
-        self.later(0.004, lambda: self._tell(id, ad, left=True))
+        self.later(0.004, self._tell, id, ad, True)
 
     def _log(self, text: str) -> None:
-        self.later(0.004, lambda: self._append(text))
+        self.later(0.004, self._append, text)
 
     def _append(self, text: str) -> None:
         with open(self.home / "x.dag.nodes.log", "a") as log:
             log.write(text)
 
-    def _tell(self, id: JobId, ad: ClassAd, *, left: bool = False) -> None:
+    def _tell(self, id: JobId, ad: ClassAd, left: bool = False) -> None:
         for watcher in self._watchers:
             watcher.send_nowait(JobsChanged(deltas=[JobDelta(job_id=id, ad=ad.copy(), left=left)]))
 
     # ---- what is asked of the schedd
 
     async def submit(self, plan: Plan, left: Callable[[], None]) -> Done:
-        name = f"submit {self._run_of(plan.node)}"
-        self.point(f"{name}: not sent")
+        name = f"submit {self.run_of(plan.node)}"
+        self.step(f"{name}: not sent")
         epoch = self.epoch
         await trio.sleep(self.room_s.pop() if self.room_s else 0)
-        self._sent.append(plan)
+        self.sent.append(plan)
         left()
-        self.point(f"{name}: sent")
+        self.step(f"{name}: sent")
         await trio.sleep(0.002)
         if epoch != self.epoch:
             raise ConnectionLost("the schedd is gone")
-        self._sent.remove(plan)
+        self.sent.remove(plan)
         done = self.commit(plan)
-        self.point(f"{name}: queued")
+        self.step(f"{name}: queued")
         await trio.sleep(0.002)
         if epoch != self.epoch:
             raise ConnectionLost("the schedd is gone")
-        self.point(f"{name}: answered")
+        self.step(f"{name}: answered")
         return done
 
     async def watch(self, constraint: str, projection: Sequence[str]) -> AsyncIterator[JobsChanged | None]:
@@ -268,15 +282,18 @@ class World:
             send, receive = trio.open_memory_channel[JobsChanged | None](math.inf)
             self._watchers.append(send)
             await trio.sleep(0.003)
+            self.step("all is told: not yet")
             deltas = [JobDelta(job_id=id, ad=ad.copy()) for id, ad in self.queue.items()]
             yield JobsChanged(deltas=deltas, synced=True)
             while (changed := await receive.receive()) is not None:
-                self.point(f"told {self._said(changed)}")
+                self.step(f"told {self._said(changed)}")
                 yield changed
             await trio.sleep(0.1)
 
     async def history_of(self, *, ids: Sequence[JobId] = (), constraint: str | None = None) -> list[ClassAd]:
+        self.step("the history is asked")
         await trio.sleep(0.002)
+        self.step("the history has answered")
         if ids:
             return [ad for ad in self.history if JobId(ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)) in ids]
         wanted = expr(constraint or "true")
@@ -290,67 +307,76 @@ class World:
         return self.own.copy()
 
     async def edit(self, id: JobId, attributes: Mapping[str, object]) -> None:
-        self.point("edit: not sent")
+        self.step("edit: not sent")
         await trio.sleep(0.002)
         # Commits keep their order: whatever was sent before has been committed before.
-        left, self._left_behind = self._left_behind, []
+        left, self.left_behind = self.left_behind, []
         for plan in left:
             self.commit(plan)
         for name, value in attributes.items():
             self.own[name] = expr(value).eval(ClassAd()) if isinstance(value, str) else value
-        self.point("edit: done")
+        self.step("edit: done")
 
     async def remove(self, constraint: str, reason: str) -> None:
-        self.point("remove: not sent")
+        self.step("remove: not sent")
         wanted = expr(constraint)
         for id, ad in [(id, ad) for id, ad in self.queue.items() if is_true(wanted.eval(ad))]:
             del self.queue[id]
             ad["JobStatus"] = int(JobStatus.REMOVED)
             self.history.append(ad)
-            self._tell(id, ad, left=True)
-        self.point("remove: done")
+            self._tell(id, ad, True)
+        self.step("remove: done")
 
     # ---- scripts
 
     async def run_script(self, script: Script, command: tuple[str, ...], directory: str, node: str) -> tuple[int, str]:
         key = f"{script.kind} {node}"
-        name = f"{script.kind} {self._run_of(node)}"
-        self.point(f"{name}: not begun")
+        name = f"{script.kind} {self.run_of(node)}"
+        self.step(f"{name}: not begun")
         self.scripts[key] += 1
         # As good as the run of the jobs that it follows, however often it is asked.
         code = int(self.attempts(node) <= self.script_failures.get(key, -1))
-        self.point(f"{name}: begun")
+        self.step(f"{name}: begun")
         await trio.sleep(0.005)
-        self.point(f"{name}: ended")
+        self.step(f"{name}: ended")
         return code, ""
 
     # ---- a condor_dagman
 
-    def run(self, config: Config, *words: str, away_s: float = 0.0, most: int = 5000) -> int:
+    def run(self, config: Config, *words: str, away_s: float = 0.0, most: int = 20_000) -> int:
         """Run the graph, and again whenever condor_dagman was killed; what it returns at last."""
         for _ in range(most):
-            self.dead, self.passed = False, 0
-            self._end_of_life = next(self.lives, (0, ""))
-            try:
-                code = trio.run(self._process, config, words, clock=MockClock(autojump_threshold=0))
-            except BaseException as error:
-                self._let_go_of_lock()
-                if not self.dead or not _is_death(error):
-                    raise
-                os.chdir(self.home)
-                self._watchers.clear()
-                self._left_behind += self._sent
-                self._sent.clear()
-                self.pass_time(away_s)
-                continue
-            self._let_go_of_lock()
-            return code
-        raise AssertionError(f"the graph does not end: {self.points[-20:]}")
+            if (code := self._life(config, words)) is not None:
+                return code
+            self.left_behind += self.sent
+            self.sent.clear()
+            self.pass_time(away_s)
+        raise AssertionError(f"the graph does not end: {self.scripts}, {self.ran}")
 
-    def _let_go_of_lock(self) -> None:
-        for descriptor in self.locks:
-            os.close(descriptor)
-        self.locks.clear()
+    def _life(self, config: Config, words: Sequence[str]) -> int | None:
+        """A condor_dagman; None: it was killed."""
+        NodesLog(str(self.home / "x.dag.nodes.log")).events()
+        mine, self._heir = os.pipe()
+        process = os.fork()
+        if not process:
+            self._be_condor_dagman(config, words)
+        os.close(self._heir)
+        with os.fdopen(mine, "rb") as file:
+            code, lasting = pickle.load(file)
+        _, status = os.waitpid(process, 0)
+        assert not isinstance(code, str), code
+        assert (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL) == (code is None)
+        vars(self).update(lasting)
+        return code
+
+    def _be_condor_dagman(self, config: Config, words: Sequence[str]) -> NoReturn:
+        code: int | str
+        try:
+            code = trio.run(self._process, config, words, clock=MockClock(autojump_threshold=0))
+        except BaseException:
+            code = traceback.format_exc()
+        self._bequeath(code)
+        os._exit(0)
 
     async def _process(self, config: Config, words: Sequence[str]) -> int:
         options = parse(
@@ -365,15 +391,9 @@ class World:
             nursery.start_soon(self.go_on)
             with closing(Quiet()) as out:
                 code = await main._with_schedd(options, out, session, schedd)
-            self.point("not ended yet")
+            self.step("not ended yet")
             nursery.cancel_scope.cancel()
         return code
-
-
-def _is_death(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return all(_is_death(one) for one in error.exceptions)
-    return isinstance(error, Killed | trio.Cancelled)
 
 
 @contextmanager
@@ -394,49 +414,32 @@ def in_world(world: World, dag: str, patch: pytest.MonkeyPatch) -> Iterator[Worl
         patched.setattr(manager, "run_script", world.run_script)
         patched.setattr(manager.Manager, "_each_second", no_second)  # a thread would not know this clock
         patched.setattr(NodesLog, "events", _read_once())
-        for owner, name in (
-            (NodesLog, "_append"),
-            (NodesLog, "truncate"),
-            (lock.Lock, "take"),
-            (lock.Lock, "begun"),
-            (lock.Lock, "remove"),
-        ):
-            patched.setattr(owner, name, _between_points(world, f"{owner.__name__}.{name}", getattr(owner, name)))
-        patched.setattr(files, "os", _PointsAtReplace(world))
+        calls = StepsAtCalls(world)
+        for module in (files, lock, nodes_log):
+            patched.setattr(module, "os", calls)
+            patched.setattr(module, "open", calls.open_text, raising=False)
         yield world
 
 
-def _between_points(world: World, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any) -> Any:
-        world.point(f"{name}: not begun")
-        done = function(*args)
-        if name == "Lock.take":
-            world.locks.append(args[0]._file)
-        world.point(f"{name}: done")
-        return done
-
-    return call
-
-
-def _read_once() -> Callable[[NodesLog], Iterator[LoggedEvent]]:
-    """The events of a log that grows, each parsed in the first recovery that meets it, and handed to the others."""
+def _read_once() -> Callable[[NodesLog], Sequence[LoggedEvent]]:
+    """The events of a log that grows, each parsed once before the process that wants it is forked."""
     known, reader = "", EventReader()
     events: list[LoggedEvent] = []
 
-    def read(log: NodesLog) -> Iterator[LoggedEvent]:
+    def read(log: NodesLog) -> Sequence[LoggedEvent]:
         nonlocal known, events, reader
         text = Path(log.path).read_text() if os.path.exists(log.path) else ""
         if not text.startswith(known):  # it was truncated
             known, events, reader = "", [], EventReader()
         events += reader.feed(text[len(known) :])
         known = text
-        yield from events
+        return events
 
     return read
 
 
-class _PointsAtReplace:
-    """The os module, for those who write files beside their places first."""
+class StepsAtCalls:
+    """The os module, and the function open, for those who write files that last: each call is between two steps."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -444,7 +447,36 @@ class _PointsAtReplace:
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
+    def _between(self, name: str, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        self._world.step(f"{name}: not yet")
+        done = function(*args, **more)
+        self._world.step(f"{name}: done")
+        return done
+
+    def open_text(self, path: str, mode: str = "r", **more: Any) -> Any:
+        if mode == "r":
+            return open(path, mode, **more)
+        return self._between(f"open {os.path.basename(path)} ({mode})", open, path, mode, **more)
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        number: int = self._between(f"open {os.path.basename(path)}", os.open, path, flags, mode)
+        return number
+
+    def write(self, file: int, data: bytes) -> int:
+        event, _, node = data.decode().partition(" ")[0], *data.decode().partition("DAG Node: ")[1:]
+        run = self._world.run_of(node.split("\n")[0])
+        number: int = self._between(f"write event {event} of {run}", os.write, file, data)
+        return number
+
+    def pwrite(self, file: int, data: bytes, at: int) -> int:
+        number: int = self._between(f"pwrite {data!r}", os.pwrite, file, data, at)
+        return number
+
+    def ftruncate(self, file: int, size: int) -> None:
+        self._between("ftruncate", os.ftruncate, file, size)
+
+    def unlink(self, path: str) -> None:
+        self._between(f"unlink {path}", os.unlink, path)
+
     def replace(self, source: str, target: str) -> None:
-        self._world.point(f"{target}: not in its place")
-        os.replace(source, target)
-        self._world.point(f"{target}: in its place")
+        self._between(f"replace {target}", os.replace, source, target)

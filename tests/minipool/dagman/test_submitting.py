@@ -10,7 +10,7 @@ from minipool.client.session import Session
 from minipool.dagman.submitting import Around, inherited, lines_of, plan_of
 from pool.classad import ClassAd, expr
 from pool.config import load_config
-from tests.minipool.dagman.simulated import World, in_world
+from tests.minipool.dagman.simulated import SCHEDD, World, in_world
 from tests.pool.dag.course.played import course_of
 
 AROUND = Around(nodes_log="/d/x.dag.nodes.log", dag_id=7)
@@ -72,8 +72,30 @@ def test_requests_leave_in_the_order_of_the_nodes_however_long_each_waits_for_ro
     world.room_s = [0.001 * number for number in range(20)]
     with in_world(world, "\n".join(f"JOB {name} n.sub" for name in names), monkeypatch):
         assert world.run(load_config([], environ={}, subsystem="DAGMAN")) == 0
-    sent = [point.split()[1].rstrip(",") for point in world.points if point.endswith(": sent")]
+    sent = [step.split()[1].rstrip(",") for step in world.steps if step.endswith(": sent")]
     assert sent == names
+
+
+class EachTimeSent:
+    """The schedd dies when a request has reached it, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self._left = times
+
+    def __call__(self, step: str) -> str:
+        if not step.endswith(": sent") or not self._left:
+            return ""
+        self._left -= 1
+        return SCHEDD
+
+
+def test_a_request_that_is_lost_with_the_schedd_is_no_try_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, chooses=EachTimeSent(20))
+    with in_world(world, "JOB A n.sub\nJOB B n.sub\n", monkeypatch):
+        assert world.run(load_config([], environ={}, subsystem="DAGMAN")) == 0
+    assert (world.ran, world.deaths) == ({"A": 1, "B": 1}, 20)
 
 
 def test_no_more_nodes_are_submitted_in_an_interval_than_the_configuration_says(

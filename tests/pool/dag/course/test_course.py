@@ -207,6 +207,18 @@ def test_a_submission_that_fails_is_tried_again_after_longer_and_longer_pauses()
     assert (pauses, played.ran, played.code) == ([1, 2], ["A", "A", "A"], 1)
 
 
+def test_submissions_that_fail_together_wait_together() -> None:
+    played = Played(course_of("JOB A n.sub\nJOB B n.sub\nJOB C n.sub\n")).begin()
+    pauses = []
+    for _ in range(2):
+        for node in range(3):
+            effects = played.happens(it.SubmitFailed(node, "gone", False))
+            pauses += [one.seconds for one in effects if isinstance(one, it.Pause)]
+        played.happens(it.PauseOver())
+    assert (pauses, sorted(played.ran)) == ([1, 2], sorted("ABC" * 3))
+    assert "Job submit try 2/6 failed, will try again in >= 2 seconds." in played.said
+
+
 def test_a_description_that_is_wrong_fails_its_node_at_once() -> None:
     played = Played(course_of("JOB A n.sub\nRETRY A 5\n")).begin()
     played.happens(it.SubmitFailed(0, "n.sub:1: no such command", True))
