@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from benchmarks.pool_run import SLOTS, Bench, _until_many_ended, bench
 from tests.whole.real_pool import pool_directory
 
@@ -37,8 +39,10 @@ def pids(pool: Bench) -> dict[str, int]:
     """The process that is sampled for each daemon."""
     found = {}
     for process in pool.daemons():
-        name = process.name().removeprefix("condor_")
-        parent = process.parent()
+        try:
+            name, parent = process.name().removeprefix("condor_"), process.parent()
+        except psutil.NoSuchProcess:  # a starter that had nothing left to do
+            continue
         if name == "zygote" and parent is not None and parent.name() == "condor_startd":
             found["starters"] = process.pid
         for daemon in DAEMONS:

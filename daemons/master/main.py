@@ -61,6 +61,7 @@ class Master:
         self._zygote = start.world.zygote(ZYGOTE_KINDS)
         self._keepers: dict[str, Keeper] = {}
         self._listed: dict[str, ListedDaemon] = {}
+        self._ordered_off: set[str] = set()
         self._tasks: Tasks | None = None
         self._drainage = Drainage(start)
         start.on_reconfigure(self._reconfigured)
@@ -139,6 +140,7 @@ class Master:
         self._drainage.give_up()
         # In the reverse order of their start: the collector last, or the others' goodbyes would reach nobody.
         for keeper in reversed(self._named(request.daemons)):
+            self._ordered_off.add(keeper.name)
             keeper.stop(request.how)
         return DONE
 
@@ -150,6 +152,7 @@ class Master:
             if not named or daemon.name in named:
                 self._keeper(daemon)
         for keeper in self._named(request.daemons):
+            self._ordered_off.discard(keeper.name)
             keeper.start()
         return DONE
 
@@ -159,6 +162,7 @@ class Master:
         if not request.daemons:
             self._start.reconfigure()
         for keeper in self._named(request.daemons):
+            self._ordered_off.discard(keeper.name)
             keeper.restart(request.how)
         return DONE
 
@@ -201,14 +205,15 @@ class Master:
             self._tasks.once(self._follow, config)
 
     async def _follow(self, config: Config) -> None:
-        """Bring the daemons in line with a new configuration."""
+        """Bring the daemons in line with a new configuration; one that somebody has stopped stays stopped."""
         wanted = listed_daemons(config)
+        self._ordered_off &= {daemon.name for daemon in wanted}
         for daemon in wanted:
             keeper = self._keeper(daemon)
-            if keeper.state is ProcessState.STOPPED:
-                keeper.start()
-            else:
+            if keeper.state is not ProcessState.STOPPED:
                 await keeper.reconfigure()
+            elif keeper.name not in self._ordered_off:
+                keeper.start()
         for keeper in self.keepers:
             if keeper.name not in {daemon.name for daemon in wanted}:
                 keeper.stop(StopHow.GRACEFUL)
@@ -250,12 +255,12 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
     master = Master(start)
     registrar = Registrar(start)
     start.service.offer(master.answers(), registrar.answers(), Admissions(start, registrar).answers())
-    start.describe(master.ad)
     if start.config.bool("MERGE_EQUAL_MEMORY"):
         _merge_memory(start)
     async with trio.open_nursery() as nursery:
         if start.config.bool("USE_SHARED_PORT") and start.security.has_host_certificate:
             await _open_port(start, nursery)
+        start.describe(master.ad)  # not before the port is known, or the first ad would lead to nobody
         await nursery.start(start.serve)
         tasks = Tasks(nursery, start.log)
         tasks.keep(start.adverts.run)

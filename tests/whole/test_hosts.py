@@ -89,6 +89,12 @@ def test_every_host_sees_the_nodes_and_the_queue(hosts: Hosts, home: Path) -> No
         hosts.submit.tool("condor_rm", str(cluster))
 
 
+def test_no_ad_of_a_host_is_refused(hosts: Hosts) -> None:
+    for host in hosts.all():
+        for log in (host.directory / "log").glob("*Log"):
+            assert "refuses ads" not in log.read_text(), (host.name, log.name)
+
+
 def test_a_user_with_jobs_at_two_access_points_is_known_at_both(hosts: Hosts) -> None:
     def known() -> list[str]:
         said = hosts.central.tool("condor_status", "-submitters", "-constraint", "HeldJobs == 1", "-af", "ScheddName")

@@ -107,6 +107,29 @@ def test_reconfigure_follows_the_daemon_list_and_a_wrong_file_changes_nothing() 
         assert states(pool)["negotiator"]["State"] == "Running"
 
 
+def test_reconfigure_does_not_start_what_was_ordered_off() -> None:
+    with real_pool(start=False) as pool:
+        config = pool.directory / "config"
+        config.write_text("DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR\n")
+        pool.start()
+        ask(pool, DaemonsOff(daemons=["collector"]))
+        until_state(pool, "collector", "Stopped")
+        config.write_text("DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, DEFRAG\n")
+        ask(pool, Reconfigure())
+        pool.until(lambda: "defrag" in states(pool), "the daemon that comes last")
+        assert states(pool)["collector"]["State"] == "Stopped"
+        ask(pool, DaemonsOn())
+        until_state(pool, "collector", "Running")
+        ask(pool, DaemonsOff(daemons=["negotiator"]))
+        until_state(pool, "negotiator", "Stopped")
+        config.write_text("DAEMON_LIST = MASTER, COLLECTOR\n")
+        ask(pool, Reconfigure())
+        until_state(pool, "defrag", "Stopped")
+        config.write_text("DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR\n")
+        ask(pool, Reconfigure())  # it is new in the list
+        until_state(pool, "negotiator", "Running")
+
+
 def test_a_second_master_on_the_same_directory_is_refused(central: RealPool) -> None:
     second = RealPool(central.directory, central.settings)
     second.start(wait=False)
