@@ -279,7 +279,8 @@ class _Shape:
         self.odd = [at for at, kind in enumerate(kinds) if kind is not int and kind not in _SETTLED]
 
 
-_SHAPE_MIN: Final = 16
+_SHAPE_MIN: Final = 64
+"""Names from which on an ad is read by its shape: whole ads come with the same names again, changes of ads hardly ever."""
 _shapes: Final[dict[tuple[str, ...], _Shape]] = {}
 _SHAPES_MAX: Final = 1000
 _SHAPE_NAMES_MAX: Final = 400
