@@ -280,7 +280,7 @@ class _Shape:
 
 
 _SHAPE_MIN: Final = 64
-"""Names from which on an ad is read by its shape: whole ads come with the same names again, changes of ads hardly ever."""
+"""From so many names on an ad is read by its shape: whole ads come with the same names again, changes hardly ever."""
 _shapes: Final[dict[tuple[str, ...], _Shape]] = {}
 _SHAPES_MAX: Final = 1000
 _SHAPE_NAMES_MAX: Final = 400
