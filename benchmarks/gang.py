@@ -20,6 +20,7 @@ JOBS: Final = 7
 JOB: Final = """executable = /bin/sleep
 arguments = 600
 request_memory = 1
+keep_claim_idle = 0
 log = job.log
 """
 GANG: Final = f"universe = parallel\nmachine_count = {NODES}\n"

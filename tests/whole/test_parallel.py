@@ -17,6 +17,7 @@ PARALLEL = """universe = parallel
 executable = /bin/sh
 transfer_executable = false
 request_memory = 16
+keep_claim_idle = 0
 log = job.log
 machine_count = {nodes}
 arguments = "-c '{script}'"
@@ -119,6 +120,30 @@ def test_nodes_of_several_queue_statements_are_one_job(pool: RealPool) -> None:
     slots = [job.eval_str("RemoteHosts", "").split(",") for job in (first, second)]
     assert first.eval_str("AllRemoteHosts", "").split(",") == [*slots[0], *slots[1]]
     assert second.eval("AllRemoteHosts") == first.eval("AllRemoteHosts")
+    until_free(pool)
+
+
+def kept(pool: RealPool) -> int:
+    return sum((ad.eval_str("State"), ad.eval_str("Activity")) == ("Claimed", "Idle") for ad in pool.slots())
+
+
+def claimed_so_far(pool: RealPool) -> int:
+    """How many claims its startd has granted."""
+    return (pool.directory / "log" / "StartLog").read_text().count("claimed by here@")
+
+
+def test_the_next_job_of_the_user_runs_in_slots_that_the_last_one_had(pool: RealPool) -> None:
+    places = [pool.place(f"kept{number}") for number in range(3)]
+    pool.until_done(submit(pool, places[0], 3, COUNT, f"{ALL}\nkeep_claim_idle = 600"))
+    pool.until(lambda: kept(pool) == 3, "three slots to be kept")
+    claims = claimed_so_far(pool)
+    pool.until_done(submit(pool, places[1], 2, COUNT, f"{ALL}\nkeep_claim_idle = 600"))
+    assert claimed_so_far(pool) == claims
+    pool.until(lambda: kept(pool) == 3, "all three to be kept again")
+    # One that wants all four cpus, which nobody has while three are kept.
+    pool.until_done(
+        pool.submit("executable = /bin/true\nrequest_cpus = 4\nrequest_memory = 16\nqueue\n", cwd=places[2])
+    )
     until_free(pool)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.whole.real_pool import RealPool, real_pool
-from tests.whole.test_parallel import ALL, COUNT, PARALLEL, claimed, events, until_free
+from tests.whole.test_parallel import ALL, COUNT, PARALLEL, claimed, claimed_so_far, events, kept, until_free
 
 pytestmark = pytest.mark.slow
 
@@ -76,6 +76,24 @@ def test_a_death_leaves_no_node_over_and_runs_none_twice(point: str) -> None:
         assert not (place / "twice").exists()
         assert events(place).count("005") == 1
         assert [number for number in events(place) if number not in RECONNECTED][-4:] == ["015", "015", "015", "005"]
+        until_free(pool)
+
+
+def test_a_job_of_one_slot_in_one_that_was_a_nodes_is_taken_up_as_such() -> None:
+    with pool_of(UNUSED_CLAIM_TIMEOUT="2") as pool:
+        place = pool.place("passing")
+        pool.until_done(pool.submit(describe(2, COUNT, f"{ALL}\nkeep_claim_idle = 600"), cwd=place))
+        pool.until(lambda: kept(pool) == 2, "two slots to be kept")
+        claims = claimed_so_far(pool)
+        singles = pool.submit("executable = /bin/sleep\narguments = 600\nrequest_memory = 16\nqueue 2\n", cwd=place)
+        pool.until_status(singles, 2, count=2)
+        assert claimed_so_far(pool) == claims
+        pool.restart_of("schedd")
+        assert [job.eval_int("JobStatus") for job in pool.until_status(singles, 2, count=2)] == [2, 2]
+        pool.tool("condor_rm", str(singles))
+        pool.until_gone(singles)
+        until_free(pool)
+        pool.until_done(pool.submit(describe(2, COUNT, ALL).replace("keep_claim_idle = 0\n", ""), cwd=place))
         until_free(pool)
 
 

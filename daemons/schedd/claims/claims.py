@@ -24,7 +24,7 @@ from daemons.schedd.claims.next_job import begin, keep_idle, next_job
 from daemons.schedd.claims.pass_on import pass_on, said
 from daemons.schedd.claims.run_now import coalesce
 from daemons.schedd.claims.startd_link import StartdLink
-from daemons.schedd.core.claim import Claim, Pass
+from daemons.schedd.core.claim import NODE_OF_CLAIM, Claim, Pass
 from daemons.schedd.core.core import Core, whole
 from daemons.schedd.execution.gang import Gang
 from daemons.schedd.execution.shadow import Shadow
@@ -255,6 +255,15 @@ class Claims:
             claim.ticket, claim.files_ticket = Pass.new(), Pass.new()
             self._let_in(claim)
             self.core.queue.put_claim(claim.row())
+
+    def serve_node(self, claim: Claim, node: int | None) -> None:
+        """The claim is for this node of a parallel job from now on, or for jobs of one slot."""
+        slot = claim.slot_ad
+        if NODE_OF_CLAIM in slot:
+            del slot[NODE_OF_CLAIM]
+        claim.node = node
+        claim.describe(slot)
+        self.core.queue.put_claim(claim.row())
 
     def shadow_address(self, claim: Claim) -> str:
         """Where the claim's starter finds this schedd."""

@@ -9,17 +9,20 @@ Source: HTCondor manual, admin-manual/ap-policy-configuration ("Dedicated Schedu
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import trio
 
 from daemons.base.faults import fault
+from daemons.schedd.claims.kept import KeptSlots
 from daemons.schedd.claims.next_job import note_begin
 from daemons.schedd.core.core import whole
 from daemons.schedd.execution.gang import Gang
 from pool.jobs import late_macros
 from pool.jobs.claims.events import JobGiven, Unneeded
 from pool.jobs.vocabulary.nodes import hosts, is_gang, size_of
+from pool.jobs.waiting.groups import urgency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,9 +130,44 @@ class Gangs:
 
     def __init__(self, claims: Claims) -> None:
         self.claims = claims
+        self.kept = KeptSlots(claims, self)
         self._gathering: Gathering | None = None
 
     # ---- what waits
+
+    @property
+    def is_wanting(self) -> bool:
+        """Whether anything waits that slots are asked for."""
+        for group in self.claims.core.waiting.groups():
+            job, gathering = group.first(), self._gathering
+            if job is None:
+                continue
+            if not is_gang(job.cluster.ad) or (_is_ready(job) if gathering is None else gathering.wants(group)):
+                return True
+        return False
+
+    def _next(self) -> Job | None:
+        """The parallel job that gathers next."""
+        groups = [group for group in self.claims.core.waiting.groups() if (job := group.first()) and is_ready_gang(job)]
+        return max(groups, key=urgency).first() if groups else None
+
+    def use_kept(self) -> None:
+        """Let the job that gathers, or does so next, have what is kept and fits."""
+        gathering = self._gathering
+        if self.claims.is_full:
+            return
+        if gathering is None:
+            job = self._next()
+            if job is None or not any(self.kept.fitting(one, 1) for one in whole(job)):
+                return
+            gathering = self._gathering = self._begin_to_gather(job)
+        for job in gathering.procs:
+            if job.group is None:  # it has all, or has to rest
+                continue
+            for claim in self.kept.fitting(job, gathering.missing(job)):
+                self.kept.discard(claim)
+                gathering.add(claim, job)
+                gathering.granted(claim)
 
     def wanted(self, groups: Sequence[WaitingGroup]) -> dict[WaitingGroup, int]:
         """How many slots each of these groups wants, in the order in which they are served."""
@@ -166,7 +204,7 @@ class Gangs:
         core = self.claims.core
         gathering = Gathering(self, whole(job))
         core.requested |= dict.fromkeys(gathering.procs, gathering.give_up)
-        core.tasks.start(gathering.until_late, core.settings.unused_claim_s)
+        core.tasks.start(gathering.until_late, core.settings.unused_claim_s or math.inf)
         return gathering
 
     async def _request(self, gathering: Gathering, claim: Claim, proc: Job) -> None:
@@ -180,6 +218,7 @@ class Gangs:
 
     def lost(self, claim: Claim) -> None:
         """The claim is over; where it was one that a job gathers, another has to be found."""
+        self.kept.discard(claim)
         if self._gathering is not None and self._gathering.holds(claim):
             self._gathering.lost(claim)
 
@@ -234,13 +273,17 @@ class Gangs:
     def _give(self, gang: Gang, claim: Claim, node: int, expanded: dict[str, object]) -> None:
         """The claim runs this node."""
         core = self.claims.core
-        claim.node = node
-        claim.describe(claim.slot_ad)
-        core.queue.put_claim(claim.row())
+        self.claims.renew_tickets(claim)
+        self.claims.serve_node(claim, node)
         activation = f"{core.start.world.rng.getrandbits(64):016x}"
         claim.shadow = gang.add(claim, activation, expanded)
         self.claims.happens(claim, JobGiven(activation))
         core.queue.claim_works(claim.work())
+
+
+def is_ready_gang(job: Job) -> bool:
+    """Whether it is a parallel job that may gather."""
+    return is_gang(job.cluster.ad) and _is_ready(job)
 
 
 def _is_ready(job: Job) -> bool:

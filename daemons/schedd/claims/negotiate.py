@@ -32,9 +32,8 @@ from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.jobs.vocabulary.hold_codes import HoldCode
-from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.flocking import FlockLevels
-from pool.jobs.waiting.groups import WaitingGroup
+from pool.jobs.waiting.groups import WaitingGroup, urgency
 from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, ResourceRequest, ReturnMatches, SubmitterHolds
 from protocol.messages.offers import (
     AskLease,
@@ -59,12 +58,6 @@ RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 5.0
 GROUPS_MAX: Final = 2000
 """Groups of jobs announced at a time: those of the highest priority first."""
-
-
-def _urgency(group: WaitingGroup) -> tuple[Priority, int, int]:
-    """The highest goes first: by priority, then by the id of the next job."""
-    job = group.first()
-    return (group.priority, -job.cluster.id, -job.proc) if job is not None else (group.priority, 0, 0)
 
 
 @dataclass
@@ -280,7 +273,7 @@ class Negotiation:
         core = self._core
         if self._claims.is_full:
             return []
-        groups = nlargest(GROUPS_MAX, filter(self._place.wants, core.waiting.groups()), key=_urgency)
+        groups = nlargest(GROUPS_MAX, filter(self._place.wants, core.waiting.groups()), key=urgency)
         ads: dict[tuple[str, int], ClassAd] = {}
         requests = []
         for group, count in self._claims.gangs.wanted(groups).items():

@@ -68,13 +68,22 @@ def _fits(core: Core, claim: Claim) -> Fits:
     return fits
 
 
-def _suit_each_other(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
-    ad, slot = core.queue.ad(job), claim.slot_ad
-    if is_gang(job.cluster.ad):  # it needs more than one
-        return False
+def serves(core: Core, claim: Claim, job: Job) -> bool:
+    """Whether the claim's slot and the job want each other, and nobody has to be asked."""
+    return core.submitter(job) == claim.submitter and _want_each_other(core, claim, core.queue.ad(job), claim.slot_ad)
+
+
+def _want_each_other(core: Core, claim: Claim, ad: ClassAd, slot: ClassAd) -> bool:
     fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= claim.rank
     fits = fits and core.settings.flock.may_flock(ad, claim.pool)
-    fits = fits and (limits_of(ad, slot) or NONE) == claim.limits
+    return fits and (limits_of(ad, slot) or NONE) == claim.limits
+
+
+def _suit_each_other(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
+    if is_gang(job.cluster.ad):  # it needs more than one
+        return False
+    ad, slot = core.queue.ad(job), claim.slot_ad
+    fits = _want_each_other(core, claim, ad, slot)
     if len(claim.fits) < FITS_MAX and is_timeless(ad, slot) and not core.waiting.is_stale:
         claim.fits[autocluster] = fits
     return fits

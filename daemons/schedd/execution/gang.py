@@ -181,7 +181,7 @@ class Gang:
     async def _conclude(self, node: int) -> None:
         """Make what came of the job durable, and let its slots go on."""
         core, job, shadows = self.core, self.job, [self.nodes[one] for one in sorted(self.nodes)]
-        starts = self._told_of_starts()
+        starts, keep_s = self._told_of_starts(), core.queue.ad(job).eval_float("KeepClaimIdle")
         for at, event in starts:
             core.write(job, event, at)
         for shadow in shadows:
@@ -196,6 +196,9 @@ class Gang:
             core.ended(other, decide.alongside(changes, other.status), fate)
         for one in (job, *self._others):
             core.executions.gangs.pop(one, None)
+        for shadow in shadows:
+            if not shadow.claim.life.is_over:
+                self.claims.serve_node(shadow.claim, None)
         following = [(shadow, leave_slot(shadow, shadow.execution)) for shadow in shadows]
         last_event = core.queue.next_event - 1
         await core.writer.durable()
@@ -207,4 +210,7 @@ class Gang:
         fault("schedd.event_marked")
         for shadow, then in following:
             shadow.leave()
-            self.claims.carry_on(shadow.claim, shadow.job, then)
+            if then is not None or not shadow.claim.life.may_have_job:
+                self.claims.carry_on(shadow.claim, shadow.job, then)
+        left = [one.claim for one, then in following if then is None and one.claim.life.may_have_job]
+        self.claims.gangs.kept.keep(left, keep_s)

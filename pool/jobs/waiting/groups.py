@@ -113,6 +113,12 @@ class WaitingGroup:
         return None
 
 
+def urgency(group: WaitingGroup) -> tuple[Priority, int, int]:
+    """The highest goes first: by priority, then by the id of the next job."""
+    job = group.first()
+    return (group.priority, -job.cluster.id, -job.proc) if job is not None else (group.priority, 0, 0)
+
+
 class Waiting:
     """All jobs that wait for a slot, by submitter, autocluster and priority."""
 
