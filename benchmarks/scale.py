@@ -26,9 +26,11 @@ from benchmarks.collector import a_slot_of_the_pool, connected, daemon, like, ti
 from benchmarks.measure import Figure, p50, p99
 from benchmarks.pool_run import Bench, bench
 from benchmarks.scale_cycle import cycle
+from pool.ads.kept import KeptAd
 from pool.classad import ClassAd
-from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, QueryAds, UpdateAds
+from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, QueryAds, UpdateAds, UpdateAlike
 from protocol.rpc.blocking import BlockingPeer
+from protocol.wire.ad_table import pack_rows
 
 SIZES: Final = tuple(int(size) for size in os.environ.get("SCALE_SIZES", "1000,10000,100000").split(","))
 STARTDS: Final = 1000
@@ -85,7 +87,10 @@ def _cpu(process: psutil.Process) -> float:
 
 def _whole(peer: BlockingPeer, model: ClassAd, size: int, version: int) -> None:
     for at in range(0, size, A_MESSAGE):
-        peer.call(UpdateAds(updates=[_update(model, n, version) for n in range(at, at + A_MESSAGE)]), timeout=WAIT_S)
+        updates = [_update(model, number, version) for number in range(at, at + A_MESSAGE)]
+        privates = [KeptAd(one.private) for one in updates if one.private is not None]
+        table, private = pack_rows([KeptAd(one.ad) for one in updates]), pack_rows(privates)
+        peer.call(UpdateAlike(table=table, private=private, versions=[version] * A_MESSAGE), timeout=WAIT_S)
 
 
 def _update(model: ClassAd, number: int, version: int) -> AdUpdate:

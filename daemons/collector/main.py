@@ -11,7 +11,8 @@ Source: HTCondor's manual, "Collector Daemon Configuration Options" (CLASSAD_LIF
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from sys import intern
 from typing import Final, NamedTuple
@@ -31,7 +32,7 @@ from pool.ads.kept import KeptAd
 from pool.ads.key import Key, key_of
 from pool.ads.limits import asked_for, daemon_limits
 from pool.ads.table import ANY, AdStore, Place, StoredAd
-from pool.base.errors import PoolError, UserError
+from pool.base.errors import PeerError, PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
 from pool.classad.eval.delta import Delta
 from pool.classad.values.truth import is_true
@@ -45,13 +46,14 @@ from protocol.messages.collector import (
     Invalidated,
     QueryAds,
     UpdateAds,
+    UpdateAlike,
 )
 from protocol.messages.common import AdBatch
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.security import needs
 from protocol.security.authorize import Denied
-from protocol.wire.ad_table import pack_kept
+from protocol.wire.ad_table import pack_kept, unpack_rows
 from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
@@ -110,6 +112,7 @@ class Collector:
         """What is published and asked."""
         return [
             answer(UpdateAds, self.update),  # what more it takes depends on the ads
+            answer(UpdateAlike, self.update_alike),
             answer(ChangeAds, self.change),
             answer(InvalidateAds, self.invalidate),
             answer(QueryAds, self.query),
@@ -118,10 +121,21 @@ class Collector:
 
     async def update(self, peer: Peer, request: UpdateAds) -> Done:
         """Keep the ads; those that cannot be kept keep no other out, and the first of them is named."""
+        return await self._update(peer, (_whole(update) for update in request.updates))
+
+    async def update_alike(self, peer: Peer, request: UpdateAlike) -> Done:
+        """The same of ads that came as rows."""
+        ads, versions = unpack_rows(request.table), request.versions
+        secrets: Sequence[KeptAd | None] = unpack_rows(request.private) if request.private else [None] * len(ads)
+        if not len(ads) == len(secrets) == len(versions):
+            raise PeerError(f"{len(ads)} ads with {len(secrets)} private halves and {len(versions)} versions")
+        return await self._update(peer, map(_row, ads, secrets, versions))
+
+    async def _update(self, peer: Peer, updates: Iterable[_Update]) -> Done:
         requirements = self._start.config.expr("COLLECTOR_REQUIREMENTS")
         refused: PoolError | None = None
         pace, others_ran = Pace(), True
-        for update in request.updates:
+        for update in updates:
             if others_ran:  # else nobody can have been put out since the last look
                 self._start.security.revoked.check(peer.link.certificate)  # of a host that is not yet cut off
             try:
@@ -162,13 +176,12 @@ class Collector:
         self._keep(peer, arrived, secret, change.version, requirements, kept.having)
         return True
 
-    def _keep_whole(self, peer: Peer, update: AdUpdate, requirements: Expr | None) -> None:
-        # The message may be looked at by others yet: what is kept is a copy.
-        ad, secret = update.ad, None if update.private is None else KeptAd(update.private)
+    def _keep_whole(self, peer: Peer, update: _Update, requirements: Expr | None) -> None:
+        ad, secret, version, to_keep = update
         arrived = _arrived(peer, ad)
         there = self._table.at_place(arrived.place)
         like = None if there is None else there.kept
-        self._keep(peer, arrived, secret, update.version, requirements, lambda said: KeptAd(ad, said, like=like))
+        self._keep(peer, arrived, secret, version, requirements, lambda said: to_keep(said, like=like))
 
     def _keep(
         self,
@@ -355,6 +368,25 @@ def _batch(ads: list[KeptAd], wanted: Sequence[str], as_table: bool) -> AdBatch:
     if as_table:
         return AdBatch(ads=[], table=pack_kept(ads, wanted))
     return AdBatch(ads=[kept.view().project(wanted) if wanted else kept.ad() for kept in ads])
+
+
+class _Update(NamedTuple):
+    """An ad that is to be kept: what is to be read of it, its private half, its version, and how it is kept."""
+
+    ad: ClassAd
+    secret: KeptAd | None
+    version: int
+    to_keep: Callable[..., KeptAd]
+
+
+def _whole(update: AdUpdate) -> _Update:
+    # The message may be looked at by others yet: what is kept is a copy.
+    secret = None if update.private is None else KeptAd(update.private)
+    return _Update(update.ad, secret, update.version, partial(KeptAd, update.ad))
+
+
+def _row(came: KeptAd, secret: KeptAd | None, version: int) -> _Update:
+    return _Update(came.view(), None if secret is None else secret.to_keep(), version, came.to_keep)
 
 
 class _Arrived(NamedTuple):

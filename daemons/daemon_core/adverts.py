@@ -24,8 +24,9 @@ from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.hosts.daemon_names import kept_name
-from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, InvalidateAds, UpdateAds
+from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, InvalidateAds, UpdateAds, UpdateAlike
 from protocol.rpc import endpoints
+from protocol.wire.ad_table import pack_rows
 from protocol.wire.address import Address
 from protocol.wire.message import Request
 
@@ -238,10 +239,20 @@ class Adverts:
 
     async def _send_whole(self, target: _Target, peer: endpoints.Peer, keys: Sequence[Key]) -> None:
         sent = {key: _Sent(self._ads[key], next(self._versions), 0.0) for key in keys if key in self._ads}
-        updates = [_whole(one.advert, one.version) for one in sent.values()]
+        for alike in _alike(sent):
+            try:
+                await peer.call(_as_rows([*alike.values()]))
+            except endpoints.RemoteError:  # it knows no rows, or refuses an ad, of which it says more below
+                continue
+            self._are_sent(target, alike)
+        left = {key: one for key, one in sent.items() if key not in target.sent}
+        updates = [_whole(one.advert, one.version) for one in left.values()]
         if updates and await self._call(target, peer, UpdateAds(updates=updates)):
-            now = trio.current_time()
-            target.sent.update({key: replace(one, at=now) for key, one in sent.items()})
+            self._are_sent(target, left)
+
+    def _are_sent(self, target: _Target, sent: Mapping[Key, _Sent]) -> None:
+        now = trio.current_time()
+        target.sent.update({key: replace(one, at=now) for key, one in sent.items()})
 
     async def _call(self, target: _Target, peer: endpoints.Peer, request: Request[Any]) -> bool:
         """Whether the collector has done it; asking again would not help before something changes."""
@@ -269,6 +280,25 @@ class Adverts:
 def _whole(advert: _Advert, version: int) -> AdUpdate:
     private = None if advert.private is None else advert.private.ad()
     return AdUpdate(ad=advert.ad.ad(), private=private, version=version)
+
+
+def _alike(sent: Mapping[Key, _Sent]) -> list[dict[Key, _Sent]]:
+    """Those that have the same names as others, together."""
+    found: dict[object, dict[Key, _Sent]] = {}
+    for key, one in sent.items():
+        private = one.advert.private
+        forms = one.advert.ad.form, None if private is None else private.form
+        found.setdefault(forms, {})[key] = one
+    return [alike for alike in found.values() if len(alike) > 1]
+
+
+def _as_rows(sent: Sequence[_Sent]) -> UpdateAlike:
+    privates = [one.advert.private for one in sent if one.advert.private is not None]
+    return UpdateAlike(
+        table=pack_rows([one.advert.ad for one in sent]),
+        private=pack_rows(privates) if privates else b"",
+        versions=[one.version for one in sent],
+    )
 
 
 def _changes(key: Key, sent: _Sent, now: _Advert, version: int) -> AdChanges | None:

@@ -6,9 +6,9 @@ slots. An ad takes 11 kB as a table of its own; kept like this, a row of values 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
-from operator import is_not
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, repeat
+from operator import is_not, ne
 from sys import intern
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ ELSEWHERE: Final = object()
 class _Form:
     """The names of an ad: its keys in order, how the unusual ones are spelt, and its table's kind."""
 
-    __slots__ = ("_wider", "at", "keys", "kind", "model", "names", "size", "spellings")
+    __slots__ = ("_kinds", "_odd", "_reals", "_wider", "at", "keys", "kind", "model", "names", "size", "spellings")
 
     def __init__(self, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], kind: type[Attrs]) -> None:
         self.keys, self.names, self.kind = keys, names, kind
@@ -40,11 +40,37 @@ class _Form:
         self.at = {key: at for at, key in enumerate(keys)}
         """At which place the value of a key is."""
         self._wider: dict[tuple[str, ...], tuple[_Form, list[int]]] = {}
+        self._kinds: tuple[type, ...] = ()
+        """What kinds of values the last ad had: those of the next one have the same, mostly."""
+        self._odd: tuple[int, ...] = ()
+        self._reals: list[int] = []
 
     @property
     def cost(self) -> int:
         """What it takes in memory with its model, at most, and nearly."""
         return 12 * self.size + 1024
+
+    def odd(self, values: Sequence[Any]) -> tuple[int, ...]:
+        """Where values are no texts, numbers or truth values."""
+        self._learn(tuple(map(type, values)))
+        return self._odd
+
+    def _learn(self, kinds: tuple[type, ...]) -> None:
+        if kinds != self._kinds:
+            self._kinds, self._odd = kinds, tuple([at for at, kind in enumerate(kinds) if kind not in _PLAIN])
+            self._reals = [at for at, kind in enumerate(kinds) if kind is float]
+
+    def differing(self, old: Sequence[Any], new: Sequence[Any]) -> list[int]:
+        """Where the values of two ads are not the same."""
+        kinds = tuple(map(type, new))
+        if kinds != tuple(map(type, old)):
+            return [at for at, (a, b) in enumerate(zip(old, new, strict=True)) if a is not b and not same(a, b)]
+        self._learn(kinds)
+        found = [*compress(range(len(kinds)), map(ne, old, new))]
+        # What is equal and of one type is the same, but for 0.0 beside -0.0, and numbers of other kinds in lists.
+        found += [at for at in self._reals if old[at] == 0 == new[at] and not same(old[at], new[at])]
+        odd = [at for at in self._odd if old[at] is not new[at] and new[at] != [] and at not in found]
+        return found + [at for at in odd if not same(old[at], new[at])]
 
     def name(self, key: str) -> str:
         """How a key is spelt."""
@@ -96,13 +122,36 @@ class KeptAd:
 
     def __init__(self, ad: ClassAd, said: Mapping[str, Any] | None = None, *, like: KeptAd | None = None) -> None:
         attrs = ad.attrs if ad.parent is None else ad.flat().attrs
-        form, values = _form_of(attrs), [*attrs.values()]
+        self._keep(_form_of(attrs), [*attrs.values()], said, like)
+
+    @classmethod
+    def of_rows(cls, names: Sequence[str], columns: Sequence[Sequence[Any]], odd: Collection[int]) -> list[KeptAd]:
+        """Ads as they came, to be looked at: they share nothing yet, and their size is not known.
+
+        Columns that are `odd` may have other values than texts, numbers and truth values.
+        """
+        form, places, found = form_of_names(names), tuple(odd), []
+        others = zip(*(columns[at] for at in places), strict=True) if places else repeat(())
+        plain = [repeat(ELSEWHERE, len(column)) if at in odd else column for at, column in enumerate(columns)]
+        for row, other in zip(zip(*plain, strict=True), others, strict=False):
+            came = object.__new__(cls)
+            came.form, came.plain, came._places, came._others = form, row, places, other
+            found.append(came)
+        return found
+
+    def to_keep(self, said: Mapping[str, Any] | None = None, *, like: KeptAd | None = None) -> KeptAd:
+        """An ad as it came, with what is `said` of it besides, to be kept."""
+        kept = object.__new__(KeptAd)
+        kept._keep(self.form, self.values, said, like)
+        return kept
+
+    def _keep(self, form: _Form, values: list[Any], said: Mapping[str, Any] | None, like: KeptAd | None) -> None:
         if said:
             form, values = _with(form, values, said)
         model = like if like is not None and like.form is form else form.model
         if model is not None:
             had = model.values
-            self._change(model, had, {at: values[at] for at in _differing(had, values)})
+            self._change(model, had, {at: values[at] for at in form.differing(had, values)})
             return
         self.form, self.size = form, form.size + sum(map(value_size, values))
         self._split([_shared(value) for value in values])
@@ -137,7 +186,7 @@ class KeptAd:
     def _split(self, values: list[Any]) -> None:
         # A row of nothing but plain values is one that Python's garbage collector passes by: it would look at every
         # value of a hundred thousand rows again and again.
-        self._places = tuple([at for at, value in enumerate(values) if type(value) not in _PLAIN])
+        self._places = self.form.odd(values)
         self._others = tuple([values[at] for at in self._places])
         for at in self._places:
             values[at] = ELSEWHERE
@@ -265,6 +314,16 @@ class _Row(Attrs):
         return kept.form.table(kept.values)
 
 
+def form_of_names(names: Sequence[str]) -> _Form:
+    """The form of ads that have these names, which are different ones."""
+    attrs = Attrs()
+    for name in names:
+        key = name.lower()
+        attrs.spell(key, name)
+        attrs[key] = name
+    return _form_of(attrs)
+
+
 def columns(ads: Sequence[KeptAd], keys: Sequence[str]) -> list[list[Any]]:
     """What the ads have of attributes, by their lower-case names; None where one has nothing."""
     forms = {kept.form for kept in ads}
@@ -288,22 +347,6 @@ def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_For
     for at, value in zip(places, said.values(), strict=True):
         values[at] = value
     return form, values
-
-
-def _differing(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-    """Where the values are not the same."""
-    return [
-        at
-        for at, (a, b) in enumerate(zip(old, new, strict=True))
-        # What is equal is the same, but for numbers of other kinds, in lists too, and 0.0 beside -0.0.
-        if a is not b
-        and (a != b or type(a) is not type(b) or ((type(a) not in _PLAIN or a == 0) and a != [] and not _is_same(a, b)))
-    ]
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """As `same`, of values that are equal and of one type."""
-    return str(a) == str(b) if type(a) is float else same(a, b)
 
 
 def _form_of(attrs: Attrs) -> _Form:

@@ -29,6 +29,15 @@ class UpdateAds(Request[Done], tag="collector.update"):
     updates: list[AdUpdate]
 
 
+class UpdateAlike(Request[Done], tag="collector.update_alike"):
+    """`UpdateAds` of ads that have the same names, a third of the bytes: `pack_rows` of `protocol.wire.ad_table`."""
+
+    table: bytes
+    private: bytes = b""
+    """The private halves, which have the same names too; empty: there are none."""
+    versions: list[int]
+
+
 class AdChanges(Record):
     """What is different in an ad since the version `base` of it; `private` only where that half is another."""
 

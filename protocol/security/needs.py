@@ -104,6 +104,7 @@ COLLECTOR: Final[Needs] = {
     "collector.query": _read,
     "collector.watch": _read,  # PRIVATE_ADS for claim ids
     "collector.update": _read,  # and the row of each ad in ADS
+    "collector.update_alike": _read,  # the same
     "collector.change": _read,  # the same
     "collector.invalidate": _read,  # the same
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pool.base.errors import PeerError, PoolError
-from protocol.wire.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
+from protocol.wire.codec import NEW_TEXT_MAX, NO_BOUND, make_ads, pack, pack_ads, storable, unpack
 from protocol.wire.message import Record
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ class AdTable(Record):
         except (PoolError, TypeError) as error:
             raise PeerError(f"not a ClassAd value: {error}") from None
         return found
+
+    def rows_alone(self) -> list[KeptAd]:
+        """Each row as an ad that came; PeerError where it has no value, or one that no ad can have."""
+        from pool.ads.kept import KeptAd
+
+        if self.shared or not self.names:
+            raise PeerError("not a table of rows", expected="names, and a value of each for every row")
+        odd = {at: storable(column) for at, column in enumerate(self.columns) if not _is_plain(column)}
+        return KeptAd.of_rows(self.names, [odd.get(at, column) for at, column in enumerate(self.columns)], odd)
 
 
 def _is_plain(column: list[Any]) -> bool:
@@ -108,6 +117,20 @@ def pack_kept(ads: Sequence[KeptAd], only: Sequence[str]) -> bytes:
             if key in form.at and keys.setdefault(key, name := form.name(key)) != name:
                 return pack_chosen([kept.ad() for kept in ads], only)
     return pack_table([*keys.values()], columns(ads, [*keys]), len(ads))
+
+
+def pack_rows(ads: Sequence[KeptAd]) -> bytes:
+    """Ads of one form, whole."""
+    form = ads[0].form
+    return pack_table([*map(form.name, form.keys)], [*zip(*(kept.values for kept in ads), strict=True)], len(ads))
+
+
+def unpack_rows(data: bytes) -> list[KeptAd]:
+    """Those ads, as somebody sent them to be kept; PeerError when the bytes are anything else."""
+    found = unpack_table(data, new_text_max=NEW_TEXT_MAX)
+    if not isinstance(found, AdTable):
+        raise PeerError("not a table of rows", expected="names, and a value of each for every row")
+    return found.rows_alone()
 
 
 def pack_table(

@@ -136,6 +136,17 @@ def make_ads(rows: Iterable[object]) -> list[ClassAd]:
         raise PeerError(f"not a ClassAd value: {error}") from None
 
 
+def storable(values: list[Any]) -> list[Any]:
+    """The values as ads store them; PeerError where one is none, or is none that an ad can have."""
+    try:
+        found = [value if value == [] else _ads().storable(value) for value in values]
+    except (PoolError, TypeError) as error:
+        raise PeerError(f"not a ClassAd value: {error}") from None
+    if None in values:
+        raise PeerError("not a ClassAd value", expected="one in each row")
+    return found
+
+
 def is_private(attribute: str) -> bool:
     """Whether an attribute is a capability, which only permitted receivers may see."""
     folded = attribute.casefold()

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from pool.ads.kept import KeptAd
 from pool.base.errors import PeerError
 from pool.classad import UNDEFINED, ClassAd, expr
-from protocol.wire.ad_table import ROWS_MAX, AdTable, pack_alike, pack_chosen, pack_table, unpack_ads, unpack_table
+from protocol.wire.ad_table import (
+    ROWS_MAX,
+    AdTable,
+    pack_alike,
+    pack_chosen,
+    pack_rows,
+    pack_table,
+    unpack_ads,
+    unpack_rows,
+    unpack_table,
+)
 from protocol.wire.codec import pack
 
 ALIKE = [ClassAd({"Args": f"{n}", "Size": n}) for n in range(5)]
@@ -69,3 +80,38 @@ def test_chosen_attributes_of_ads_are_the_same_as_a_projection_of_each() -> None
     assert found == [ad.project(["Memory", "Name"]) for ad in ads]
     odd = [*ads, ClassAd({"mEMORY": 7})]
     assert [[*ad] for ad in unpack_ads(pack_chosen(odd, ["Memory"]))] == [["Memory"], ["Memory"], [], ["mEMORY"]]
+
+
+ROWS = [
+    ClassAd({"A": 1, "oddly": "x", "B": expr("A + C"), "C": [], "D": ClassAd({"Inner": 1}), "TARGET": 0.0}),
+    ClassAd({"A": 1.0, "oddly": UNDEFINED, "B": True, "C": [1, expr("x")], "D": "", "TARGET": -0.0}),
+]
+
+
+@pytest.mark.parametrize("ads", [ALIKE, ROWS, [*reversed(ROWS)], [ad.project("ABCD") for ad in ROWS]])
+def test_rows_are_the_ads_that_they_were(ads: list[ClassAd]) -> None:
+    came = unpack_rows(pack_rows([KeptAd(ad) for ad in ads]))
+    assert [one.view().long() for one in came] == [ad.long() for ad in ads]
+    before: KeptAd | None = None
+    for one, ad in zip(came, ads, strict=True):
+        kept = one.to_keep({"Said": 1}, like=before)
+        assert kept.ad().long() == ad.long() + "Said = 1\n"
+        assert kept.size == KeptAd(kept.ad()).size
+        before = kept
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        pack([{"A": 1}]),
+        pack_table(["A"], [[None]], 1),
+        pack_table(["A"], [[b"bytes"]], 1),
+        pack_table(["A"], [[2**64 - 1]], 1),
+        pack_table(["A"], [[1]], 1, {"B": 2}),
+        pack_table([], [], 3),
+    ],
+)
+def test_what_is_no_row_of_values_is_refused(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        unpack_rows(data)

@@ -10,7 +10,9 @@ import pytest
 import trio
 
 from daemons.collector.main import Collector
+from pool.ads.kept import KeptAd
 from pool.ads.seen import AdChange
+from pool.base.errors import UserError
 from pool.classad import ClassAd, expr
 from pool.hosts.daemon_names import kept_name
 from protocol.messages.collector import (
@@ -21,12 +23,13 @@ from protocol.messages.collector import (
     InvalidateAds,
     QueryAds,
     UpdateAds,
+    UpdateAlike,
     WatchAds,
 )
 from protocol.messages.common import GetAd, Ping, Reconfigure
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.security.authorize import Level
-from protocol.wire.ad_table import AdTable, ads_of, unpack_table
+from protocol.wire.ad_table import AdTable, ads_of, pack_rows, pack_table, unpack_table
 from protocol.wire.message import Done, StreamRequest
 from tests.daemons.one_host import OneHost, one_host
 
@@ -353,6 +356,75 @@ def _speaks_of(request: UpdateAds | ChangeAds, name: str) -> bool:
     if isinstance(request, UpdateAds):
         return any(one.ad.get("Name") == name for one in request.updates)
     return any(one.name == name for one in request.changes)
+
+
+async def test_slots_that_are_alike_are_sent_together_and_one_by_one_to_who_does_not_know_that(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[int] = []
+    together = Collector.update_alike
+
+    async def hear(self: Collector, peer: Peer, request: UpdateAlike) -> Done:
+        heard.append(len(request.versions))
+        return await together(self, peer, request)
+
+    async def refuse(self: Collector, peer: Peer, request: UpdateAlike) -> Done:
+        raise UserError("no such request")
+
+    for answered in (hear, refuse):
+        monkeypatch.setattr(Collector, "update_alike", answered)
+        async with one_host(tmp_path / answered.__name__) as host:
+            start = await host.start("collector")
+            slots = [a_machine(f"slot{n}@n", Cpus=n, Start=expr("TARGET.Cpus < Cpus")) for n in range(1, 8)]
+            for slot in slots:
+                start.adverts.put(slot, ClassAd({"ClaimId": f"<a>#1#1#secret-of-{slot['Name']}"}))
+            await trio.sleep(1)
+            start.adverts.put(a_machine("slot1@n", Cpus=9, Start=expr("TARGET.Cpus < Cpus")), ClassAd({"ClaimId": "b"}))
+            await trio.sleep(1)
+            found = {ad["Name"]: ad for ad in await host.query("Machine")}
+            assert [found[slot["Name"]].eval_int("Cpus") for slot in slots] == [9, *range(2, 8)]
+            assert found["slot5@n"].eval("Start", ClassAd({"Cpus": 4})) is True
+            async with (
+                host.connected("collector") as peer,
+                peer.stream(WatchAds(ad_types=["Machine"], private=True)) as told,
+            ):
+                private = {d.name: d.private["ClaimId"] async for d in first(told, 7) if d.private is not None}
+            assert (private["slot1@n"], private["slot2@n"]) == ("b", "<a>#1#1#secret-of-slot2@n")
+    assert heard == [7]
+
+
+async def first(items: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
+    for _ in range(count):
+        yield await anext(items)
+
+
+async def test_of_ads_in_rows_those_that_cannot_be_kept_keep_no_other_out(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer:
+            for ads, why in (
+                ([a_machine("a@n"), a_machine(""), a_machine("b@n")], "needs MyType and Name"),
+                ([a_machine("c@n", N=1), a_machine("d@n", N=expr("1 + x"))], ""),
+            ):
+                request = UpdateAlike(table=pack_rows([KeptAd(ad) for ad in ads]), versions=[1] * len(ads))
+                if why:
+                    with pytest.raises(RemoteError, match=why):
+                        await peer.call(request)
+                else:
+                    await peer.call(request)
+            assert await names(host) == ["a@n", "b@n", "c@n", "d@n"]
+            one = pack_rows([KeptAd(a_machine("e@n"))])
+            for table, private, versions in (
+                (one, b"", [1, 2]),
+                (one, pack_rows([KeptAd(ClassAd({"ClaimId": "x"}))] * 2), [1]),
+                (pack_table(["Name"], [[None]], 1), b"", [1]),
+                (b"no table", b"", [1]),
+            ):
+                with pytest.raises(RemoteError):
+                    await peer.call(UpdateAlike(table=table, private=private, versions=versions))
+            assert await names(host) == ["a@n", "b@n", "c@n", "d@n"]
 
 
 async def test_the_collector_describes_itself(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
