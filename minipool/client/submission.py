@@ -25,11 +25,11 @@ PROCS_PER_CHUNK = 500
 SUBMIT_S = 600.0
 
 
-def run_command(command: str) -> str:
+def run_command(command: str, directory: str | None = None) -> str:
     """The output of a command that a description names (`include command`, `queue ... from CMD |`)."""
     import subprocess
 
-    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(command, shell=True, cwd=directory, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise OSError(f"exited with status {done.returncode}")
     return done.stdout.decode(errors="surrogateescape")

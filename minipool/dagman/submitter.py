@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from minipool.dagman.submitting import lines_of, plan_of
+from minipool.dagman.submitting import Descriptions, lines_of
 from pool.base.errors import PoolError, SubmitError
 from pool.classad import quote
 from pool.dag.course import happenings as it
@@ -38,6 +38,7 @@ class Submitter:
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
+        self._descriptions = Descriptions(manager.session)
         self._waiting: deque[it.Submit] = deque()
         self._wake = trio.Event()
         self._room = trio.CapacityLimiter(AT_ONCE)
@@ -135,7 +136,7 @@ class Submitter:
             f"Submitting node {node.name} from file {submit or 'inline description'} using direct job submission"
         )
         lines = lines_of(manager.course, asked.node, manager.parents(asked.node), manager.around, on_hold=asked.on_hold)
-        plan = plan_of(manager.session, node, submit, directory, lines)
+        plan = self._descriptions.plan(node, submit, directory, lines)
         if plan.count > 1 and node.kind == "PROVISIONER":
             raise SubmitError(f"Provisioner node {node.name} submitted more than one job")
         if plan.count > 1 and manager.config.bool("DAGMAN_PROHIBIT_MULTI_JOBS"):

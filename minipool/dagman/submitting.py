@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from minipool.client.session import Session
@@ -14,11 +14,15 @@ from pool.base.words import split_list
 from pool.classad import ClassAd, quote
 from pool.dag.course.course import Course
 from pool.dag.model import Node
-from pool.submit import SubmitPlan, SubmitWorld, read_submit
+from pool.submit import SubmitPlan
+from pool.submit.alike import Description
+from pool.submit.world import world_in
 
 NODES_MASK: Final = "0,1,2,4,5,7,8,9,10,11,12,13,16,17,24,27,35,36"
 """The events that a nodes' log is to have (DAGManNodesMask)."""
 PARENTS_CHARS_MAX: Final = 2000
+KNOWN_MAX: Final = 200
+"""How many descriptions are kept; a graph may have one for each node."""
 
 
 class Around(NamedTuple):
@@ -120,30 +124,40 @@ def _attributes(node: Node, around: Around) -> Iterator[str]:
         yield "MY.DAGLifetimeJob=true"
 
 
-def plan_of(session: Session, node: Node, submit: str, directory: str, lines: Lines) -> SubmitPlan:
-    """What the node's description asks for; SubmitError says what is wrong where."""
-    text: Sequence[str] | str
-    if node.description is not None:
-        text, file = node.description, f"{node.name}-inline"
-    else:
-        file = submit
-        try:
-            with open(os.path.join(directory, submit), encoding="utf-8", errors="surrogateescape") as opened:
-                text = opened.read()
-        except OSError as error:
-            raise SubmitError(f"Failed to open submit file: {submit}: {error.strerror}") from None
-    has_queue = any(line.split()[:1] and line.split()[0].lower() == "queue" for line in text.splitlines())
-    return read_submit(
-        text,
-        config=session.config,
-        file=file,
-        cwd=directory,
-        env=os.environ,
-        extra=lines.before,
-        appended=lines.after,
-        queue_args=None if has_queue else "1",
-        now=time.time(),
-        user=session.user(),
-        world=SubmitWorld(run=run_command),
-        skip_checks=True,
-    )
+class Descriptions:
+    """The submit descriptions of nodes. A file is read for each node, for it may be written while the graph runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._user = session.user()
+        self._known: dict[tuple[str, str], Description] = {}
+
+    def plan(self, node: Node, submit: str, directory: str, lines: Lines) -> SubmitPlan:
+        """What the node's description asks for; SubmitError says what is wrong where."""
+        if node.description is not None:
+            key, text, file = node.description, node.description, f"{node.name}-inline"
+        else:
+            key, file = submit, submit
+            try:
+                with open(os.path.join(directory, submit), encoding="utf-8", errors="surrogateescape") as opened:
+                    text = opened.read()
+            except OSError as error:
+                raise SubmitError(f"Failed to open submit file: {submit}: {error.strerror}") from None
+        known = self._known.get((directory, key))
+        if known is None or known.text != text:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            known = self._known[directory, key] = self._description(text, directory)
+        return known.plan(lines.before, lines.after, file=file, now=time.time())
+
+    def _description(self, text: str, directory: str) -> Description:
+        has_queue = any(line.split()[:1] and line.split()[0].lower() == "queue" for line in text.splitlines())
+        return Description(
+            text,
+            config=self._session.config,
+            cwd=directory,
+            env=os.environ,
+            user=self._user,
+            world=world_in(directory, lambda command: run_command(command, directory)),
+            queue_args=None if has_queue else "1",
+        )

@@ -58,12 +58,14 @@ class SubmitPlan:
         batches: Sequence[tuple[SubmitBatch, Rows]],
         cluster: int,
         warnings: list[str],
+        kind: type[JobDraft] = JobDraft,
     ) -> None:
         self.scope = scope
         self.around = around
         self.batches = batches
         self.cluster = cluster
         self.warnings = warnings
+        self.kind = kind
         self.count = sum(len(rows) for _, rows in batches)
         self._first: JobDraft | None = None
 
@@ -106,7 +108,7 @@ class SubmitPlan:
 
     def for_cluster(self, cluster: int) -> SubmitPlan:
         """The same with another cluster id."""
-        return SubmitPlan(self.scope, self.around, self.batches, cluster, self.warnings)
+        return SubmitPlan(self.scope, self.around, self.batches, cluster, self.warnings, self.kind)
 
     def procs(self, start: int = 0) -> Iterator[ClassAd]:
         """One ad per job from `start` on, in order, with what differs from `cluster_ad`, which is its parent."""
@@ -190,7 +192,7 @@ class SubmitPlan:
             self._use(batch)
             self._enter(rows.first(), 0)
             with self._placed(batch):
-                job = make(self.scope, self.around, 0, None, None)
+                job = make(self.scope, self.around, 0, None, None, kind=self.kind)
             job.ad.attrs.pop("procid", None)
             job.ad["ClusterId"] = self.cluster
             self._first = job
@@ -247,12 +249,6 @@ def read_submit(
     scope = Scope(MacroSet(), config, environ=environ, cwd=cwd, now=now, chance=chance)
     scope.defaults["submit_file"] = file
     warnings: list[str] = []
-    reader = SubmitReader(scope, world, file or "<stdin>", _templates(config))
-    reader.warnings = warnings
-    scope.expander.complain = lambda message: warnings.append(message) if message not in warnings else None
-    for line in extra:
-        reader.read_line(line, ARGUMENT)
-    reader.appended = appended
     around = SubmitSurroundings(
         config=config,
         world=world,
@@ -265,10 +261,34 @@ def read_submit(
         interactive=interactive,
         skip_checks=skip_checks,
     )
+    return read_in(
+        scope, around, text, extra=extra, appended=appended, queue_args=queue_args, warnings=warnings, cluster=cluster
+    )
+
+
+def read_in(
+    scope: Scope,
+    around: SubmitSurroundings,
+    text: str | Iterable[str],
+    *,
+    extra: Sequence[str],
+    appended: Sequence[str],
+    queue_args: str | None,
+    warnings: list[str],
+    cluster: int,
+    kind: type[JobDraft] = JobDraft,
+) -> SubmitPlan:
+    """Read a submit description with names that mean what `scope` says; `warnings` are those that `around` is told."""
+    reader = SubmitReader(scope, around.world, scope.defaults["submit_file"] or "<stdin>", _templates(around.config))
+    reader.warnings = warnings
+    scope.expander.complain = lambda message: warnings.append(message) if message not in warnings else None
+    for line in extra:
+        reader.read_line(line, ARGUMENT)
+    reader.appended = appended
     try:
         reader.read(text)
-        _queues(reader, queue_args, config)
-        plan = _planned(reader, around, cluster)
+        _queues(reader, queue_args, around.config)
+        plan = _planned(reader, around, cluster, kind)
     except SubmitError as error:
         raise _all_that_is_wrong(reader, error, text) from None
     if reader.wrong:
@@ -276,7 +296,7 @@ def read_submit(
     return plan
 
 
-def _planned(reader: SubmitReader, around: SubmitSurroundings, cluster: int) -> SubmitPlan:
+def _planned(reader: SubmitReader, around: SubmitSurroundings, cluster: int, kind: type[JobDraft]) -> SubmitPlan:
     """The plan, with its first job made: what is wrong with that, and with its set, is said now."""
     scope, warnings = reader.scope, reader.warnings
     _refuse(scope, reader.batches)
@@ -289,7 +309,7 @@ def _planned(reader: SubmitReader, around: SubmitSurroundings, cluster: int) -> 
             f"number of procs exceeds SUBMIT_MAX_PROCS_IN_CLUSTER ({most})",
             span=reader.batches[-1].span(reader.file),
         )
-    plan = SubmitPlan(scope, around, batches, cluster, warnings)
+    plan = SubmitPlan(scope, around, batches, cluster, warnings, kind)
     plan.job_set  # noqa: B018
     return plan
 

@@ -9,7 +9,7 @@ than a word, such as one with quotes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pool.base.errors import ClassAdError, PoolError, SubmitError
 from pool.base.words import SPACE
@@ -52,14 +52,18 @@ _DECIDING = frozenset(
         *("outputdestination", "jobstatus", "jobsetname", "joblease", "jobleaseduration", "wanttransferpluginmethods"),
     )
 )
+MARK = "59264081"
+"""The digits that all stand-ins have."""
+SIZED = frozenset(("transferinput", "in", "iwd"))
+"""The attributes that say which files are sent."""
 _COUNTERS = ("process", "procid", "step", "row", "itemindex")
 
 
-class _Decides(Exception):
-    """Something that changes from job to job decides how the ad is made."""
+class Decides(Exception):
+    """Something that changes from job to job decides how the ad is made; the text has the stand-ins of what does."""
 
 
-class _StandIns:
+class StandIns:
     """The numbers that stand for what changes, and how to get at each job's own value."""
 
     def __init__(self) -> None:
@@ -68,13 +72,17 @@ class _StandIns:
 
     def add(self, value: str | Callable[[], str]) -> str:
         # Fifteen digits: it stays a number through every step, and no user writes it by chance (`_prepare` looks).
-        text = f"7{len(self.texts):03}59264081{len(self.texts):03}"
+        text = f"7{len(self.texts):03}{MARK}{len(self.texts):03}"
         self.texts.append(text)
         self.values.append(value)
         return text
 
     def stand_in(self, text: str) -> bool:
         return any(one in text for one in self.texts)
+
+    def inside(self, text: str) -> list[int]:
+        """Which of them stand in the text."""
+        return [index for index, one in enumerate(self.texts) if one in text]
 
     def parts(self, text: str) -> tuple[str, list[int]]:
         """`text` as a format, and which stand-ins it needs in what order."""
@@ -90,7 +98,7 @@ class _Recorder(Expander):
 
     __slots__ = ("real", "stand_ins", "touched")
 
-    def __init__(self, real: Scope, stand_ins: _StandIns, lookup: Callable[[str], str | None]) -> None:
+    def __init__(self, real: Scope, stand_ins: StandIns, lookup: Callable[[str], str | None]) -> None:
         super().__init__(lookup, environ=real.expander.environ, cwd=real.expander.cwd, error=SubmitError)
         self.left = real.expander.left
         self.real = real
@@ -115,7 +123,7 @@ class _Recorder(Expander):
 class _TemplateScope(Scope):
     """A scope in which names that change from job to job mean their stand-ins."""
 
-    def __init__(self, real: Scope, changing: Sequence[str], stand_ins: _StandIns) -> None:
+    def __init__(self, real: Scope, changing: Sequence[str], stand_ins: StandIns) -> None:
         self.macros: MacroSet = real.macros
         self.used = real.used
         self.defaults = {name: text for name, text in real.defaults.items() if name not in changing}
@@ -135,10 +143,10 @@ class _TemplateScope(Scope):
         return text
 
 
-class _TemplateJob(JobDraft):
+class TemplateJob(JobDraft):
     """Refuses stand-ins where they would decide something."""
 
-    stand_ins: _StandIns
+    stand_ins: StandIns
 
     def param(self, name: str, other: str = "") -> str | None:
         text = super().param(name, other)
@@ -147,13 +155,13 @@ class _TemplateJob(JobDraft):
         kind = _KINDS.get(name.lower(), "")
         if kind in ("int", "uint"):
             if text.strip(SPACE) not in self.stand_ins.texts:
-                raise _Decides
+                raise Decides(text)
         elif name.lower() not in _COMMANDS and (not kind or kind == "bool"):
-            raise _Decides
+            raise Decides(text)
         return text
 
 
-class _Filling:
+class Filling:
     """One attribute that changes."""
 
     __slots__ = ("format", "is_text", "key", "name", "order", "words_only")
@@ -176,15 +184,15 @@ class JobTemplate:
         self._cluster_ad = first.ad
         shared = first.ad.attrs
         self._shared = shared.__getitem__ if shared.plain else shared.lookup
-        self._stand_ins = _StandIns()
-        self._fillings: list[_Filling] = []
+        self._stand_ins = StandIns()
+        self._fillings: list[Filling] = []
         self._constants: list[tuple[str, str, object]] = []
         self._sizes_change = False
         self._needed: list[int] = []
         names = [name.lower() for name in rows.variables]
         try:
             self._works = self._prepare(first, names)
-        except (_Decides, PoolError):
+        except (Decides, PoolError):
             self._works = False
 
     def _prepare(self, first: JobDraft, names: list[str]) -> bool:
@@ -209,23 +217,20 @@ class JobTemplate:
             self._attribute(name, value)
         changing = {filling.key for filling in self._fillings}
         # They decide Requirements, which would then differ in more than a word.
-        if changing & _DECIDING or any(key.startswith("request") for key in changing):
+        if any(decides(filling) for filling in self._fillings):
             return False
-        self._sizes_change = bool(changing & {"transferinput", "in", "iwd"}) and scope.param("disk_usage") is None
+        self._sizes_change = bool(changing & SIZED) and scope.param("disk_usage") is None
         self._needed = sorted({index for filling in self._fillings for index in filling.order})
         return True
 
     def _job_class(self) -> type[JobDraft]:
-        return type("_ThisJob", (_TemplateJob,), {"stand_ins": self._stand_ins})
+        return type("_ThisJob", (TemplateJob,), {"stand_ins": self._stand_ins})
 
     def _attribute(self, name: str, value: object) -> None:
         """Note an attribute that changes, or differs from the cluster's for all jobs alike."""
-        text = value if isinstance(value, str) else None if isinstance(value, (bool, float)) else literal(value)
-        if text is not None and self._stand_ins.stand_in(text):
-            format_, order = self._stand_ins.parts(text)
-            key = name.lower()
-            words_only = key in _WORDS_ONLY or (key == "args" and is_new_style(text))
-            self._fillings.append(_Filling(name, format_, order, isinstance(value, str), words_only))
+        filling = filling_of(name, value, self._stand_ins)
+        if filling is not None:
+            self._fillings.append(filling)
             return
         same = self._cluster_ad.get(name)
         if type(same) is not type(value) or same != value:
@@ -247,7 +252,7 @@ class JobTemplate:
             attrs[key] = value
         for one in self._fillings:
             text = one.format % tuple([values[index] for index in one.order])
-            filled = _filled(one, text)
+            filled = value_in(one, text)
             if filled is None:
                 return None
             same = self._shared(one.key)
@@ -277,14 +282,9 @@ class JobTemplate:
             else:
                 values[index] = str(row.step if source == "step" else row.index)
                 continue
-            if not _WORD.match(values[index]) and not self._fits_as_line(index, values[index]):
+            if not is_word(values[index]) and not (is_line(values[index]) and fits_as_line(index, self._fillings)):
                 return None
         return values
-
-    def _fits_as_line(self, index: int, value: str) -> bool:
-        if not _LINE.match(value) or _DOUBLE.search(value):
-            return False
-        return not any(one.words_only and index in one.order for one in self._fillings)
 
     def _cluster_id(self) -> int:
         value = self._cluster_ad["ClusterId"]
@@ -292,26 +292,63 @@ class JobTemplate:
         return value
 
     def _put_sizes(self, ad: ClassAd) -> bool:
-        """DiskUsage and TransferInputSizeMB, for files that change; False when the directory is missing."""
-        job = JobDraft(self._scope, self._around, 1, self._cluster_ad)
-        job.ad = ad
-        iwd = ad["Iwd"]
-        assert isinstance(iwd, str)
-        job.iwd = iwd
-        if "iwd" in ad.attrs and not self._around.world.is_dir(iwd):
-            return False
-        files = job.text("TransferInput")
-        total = sum(job.size_kb(name) for name in files.split(",")) if files else 0
-        if ad.get("TransferIn") is not False:
-            total += job.size_kb(job.text("In") or "/dev/null")
-        program = ad.get("ExecutableSize")
-        total += program if isinstance(program, int) else 0
-        job.put("TransferInputSizeMB", (total + 1023) // 1024)
-        job.put("DiskUsage", total)
-        return True
+        return put_sizes(JobDraft(self._scope, self._around, 1, self._cluster_ad), ad)
 
 
-def _filled(one: _Filling, text: str) -> object:
+def is_word(value: str) -> bool:
+    """Whether the value can stand for a stand-in wherever that stands."""
+    return _WORD.match(value) is not None
+
+
+def is_line(value: str) -> bool:
+    """Whether it can do so where words are not told apart."""
+    return _LINE.match(value) is not None and not _DOUBLE.search(value)
+
+
+def fits_as_line(index: int, fillings: Iterable[Filling]) -> bool:
+    """Whether this stand-in stands in no attribute that takes words alone."""
+    return not any(one.words_only and index in one.order for one in fillings)
+
+
+def filling_of(name: str, value: object, stand_ins: StandIns) -> Filling | None:
+    """The attribute as one that changes; None where no stand-in is in it."""
+    text = value if isinstance(value, str) else "" if isinstance(value, bool) else literal(value)
+    if not stand_ins.stand_in(text):
+        # Such as `$(x)e3`: it has become a number that is written in another way.
+        if isinstance(value, float) and MARK in repr(value).replace(".", ""):
+            raise Decides
+        return None
+    format_, order = stand_ins.parts(text)
+    key = name.lower()
+    words_only = key in _WORDS_ONLY or (key == "args" and is_new_style(text))
+    return Filling(name, format_, order, isinstance(value, str), words_only)
+
+
+def decides(one: Filling) -> bool:
+    """Whether other attributes hang on this one: they would then differ in more than a word."""
+    return one.key in _DECIDING or one.key.startswith("request")
+
+
+def put_sizes(job: JobDraft, ad: ClassAd) -> bool:
+    """DiskUsage and TransferInputSizeMB, for files that change; False when the directory is missing."""
+    job.ad = ad
+    iwd = ad["Iwd"]
+    assert isinstance(iwd, str)
+    job.iwd = iwd
+    if "iwd" in ad.attrs and not job.around.world.is_dir(iwd):
+        return False
+    files = job.text("TransferInput")
+    total = sum(job.size_kb(name) for name in files.split(",")) if files else 0
+    if ad.get("TransferIn") is not False:
+        total += job.size_kb(job.text("In") or "/dev/null")
+    program = ad.get("ExecutableSize")
+    total += program if isinstance(program, int) else 0
+    job.put("TransferInputSizeMB", (total + 1023) // 1024)
+    job.put("DiskUsage", total)
+    return True
+
+
+def value_in(one: Filling, text: str) -> object:
     """The value of an attribute with the job's own texts in place; None where all steps must look at it."""
     if one.is_text:
         return None if text == "/dev/null" else text

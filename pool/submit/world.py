@@ -41,6 +41,15 @@ class SubmitWorld:
         self.has_crlf = has_crlf or _has_crlf
 
 
+def world_in(directory: str, run: Callable[[str], str]) -> SubmitWorld:
+    """The outside as it is seen from a directory."""
+    return SubmitWorld(
+        glob=lambda pattern: _glob(pattern, directory),
+        read_file=lambda path: _read(os.path.join(directory, path)),
+        run=run,
+    )
+
+
 def _no_stdin() -> str:
     raise OSError("standard input is not available here")
 
@@ -53,11 +62,14 @@ def _read(path: str) -> str:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from None
 
 
-def _glob(pattern: str) -> list[str]:
+def _glob(pattern: str, directory: str = "") -> list[str]:
     import glob
 
-    found = sorted(path for path in glob.glob(pattern))
-    return [path + "/" if os.path.isdir(path) and not path.endswith("/") else path for path in found]
+    found = sorted(glob.glob(pattern, root_dir=directory or None))
+    is_dir = [os.path.isdir(os.path.join(directory, path)) for path in found]
+    return [
+        path + "/" if is_one and not path.endswith("/") else path for path, is_one in zip(found, is_dir, strict=True)
+    ]
 
 
 def _size(path: str) -> int | None:

@@ -401,8 +401,12 @@ def in_world(world: World, dag: str, patch: pytest.MonkeyPatch) -> Iterator[Worl
     """A directory with the graph, in which condor_dagman has this world and no other."""
     (world.home / "x.dag").write_text(dag)
 
-    def plan_of(_session: Any, node: Node, _submit: str, _directory: str, _lines: Lines) -> Plan:
-        return Plan(node.name, world.jobs_of.get(node.name, 1))
+    class Descriptions:
+        def __init__(self, _session: Any) -> None:
+            pass
+
+        def plan(self, node: Node, _submit: str, _directory: str, _lines: Lines) -> Plan:
+            return Plan(node.name, world.jobs_of.get(node.name, 1))
 
     async def no_second(_manager: Any) -> None:
         await trio.sleep_forever()
@@ -410,7 +414,7 @@ def in_world(world: World, dag: str, patch: pytest.MonkeyPatch) -> Iterator[Worl
     with patch.context() as patched:
         patched.chdir(world.home)
         patched.setenv("CONDOR_ID", str(OWN))
-        patched.setattr(submitter, "plan_of", plan_of)
+        patched.setattr(submitter, "Descriptions", Descriptions)
         patched.setattr(manager, "run_script", world.run_script)
         patched.setattr(manager.Manager, "_each_second", no_second)  # a thread would not know this clock
         patched.setattr(NodesLog, "events", _read_once())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minipool.client.session import Session
-from minipool.dagman.submitting import Around, inherited, lines_of, plan_of
+from minipool.dagman.submitting import Around, Descriptions, inherited, lines_of
 from pool.classad import ClassAd, expr
 from pool.config import load_config
 from tests.minipool.dagman.simulated import SCHEDD, World, in_world
@@ -29,9 +29,35 @@ def test_what_a_node_is_told_of_its_parents_is_no_line_that_nothing_asks_for(tmp
     (tmp_path / "n.sub").write_text("executable = /bin/true\nqueue\n")
     course = course_of(PAIR)
     lines = lines_of(course, 1, "A", AROUND, on_hold=False)
-    plan = plan_of(Session(load_config([], environ={})), course.node(1), "n.sub", str(tmp_path), lines)
+    descriptions = Descriptions(Session(load_config([], environ={})))
+    plan = descriptions.plan(course.node(1), "n.sub", str(tmp_path), lines)
     assert plan.cluster_ad.eval_str("DAGParentNodeNames") == "A"
     assert plan.unused() == []
+
+
+def test_what_a_description_includes_lies_in_its_nodes_directory(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "n.sub").write_text(
+        "executable = /bin/true\ninclude : more\ninclude command : cat there\nqueue 1 x matching *.dat\n"
+    )
+    (tmp_path / "sub" / "more").write_text("+More = 1\n")
+    (tmp_path / "sub" / "there").write_text("+There = 2\n")
+    (tmp_path / "sub" / "a.dat").touch()
+    descriptions = Descriptions(Session(load_config([], environ={})))
+    lines = lines_of(course_of(PAIR), 1, "A", AROUND, on_hold=False)
+    plan = descriptions.plan(course_of(PAIR).node(1), "n.sub", str(tmp_path / "sub"), lines)
+    assert plan.count == 1
+    assert [plan.cluster_ad.eval_int(name) for name in ("More", "There")] == [1, 2]
+
+
+def test_a_description_that_is_changed_holds_for_the_nodes_after_it(tmp_path: Path) -> None:
+    descriptions = Descriptions(Session(load_config([], environ={})))
+    found = []
+    for number in range(2):
+        (tmp_path / "n.sub").write_text(f"executable = /bin/true\narguments = {number} $(JOB)\nqueue\n")
+        lines = lines_of(course_of(PAIR), number, "", AROUND, on_hold=False)
+        found.append(descriptions.plan(course_of(PAIR).node(number), "n.sub", str(tmp_path), lines).cluster_ad["Args"])
+    assert found == ["0 A", "1 B"]
 
 
 def test_nodes_have_neither_logs_nor_mail_if_that_is_wanted() -> None:

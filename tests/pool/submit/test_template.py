@@ -89,3 +89,8 @@ def test_proc_ads_hold_only_what_differs(place: Place) -> None:
     assert {name for name, _ in one.own()} == {"ProcId", "JobStatus", "Args"}
     assert one.parent is plan.cluster_ad
     assert plan.cluster_ad["Args"] == "0"
+
+
+def test_fractions_are_each_jobs_own(place: Place) -> None:
+    ads = place.ads("executable=job.sh\n+Half=$(Process).5\n+Big=$(Process)e3\nqueue 3\n")
+    assert [(ad["Half"], ad["Big"]) for ad in ads] == [(0.5, 0.0), (1.5, 1000.0), (2.5, 2000.0)]
