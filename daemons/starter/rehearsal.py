@@ -34,6 +34,7 @@ from daemons.host.process_limit import machine_processes
 from daemons.process.zygote import Birth
 from daemons.starter.launch import vfork
 from daemons.starter.main import Starter
+from daemons.starter.usual_ads import usual_job, usual_slot
 from pool.base.errors import PoolError
 from pool.base.ids import JobId
 from pool.classad import ClassAd
@@ -190,7 +191,7 @@ def _order(number: int, place: Path, *, transfers: bool) -> starter.RunJob:
 
 
 def _job(*, transfers: bool) -> ClassAd:
-    return ClassAd(
+    return usual_job(
         {
             "Cmd": "/bin/true",
             "TransferExecutable": False,
@@ -201,12 +202,14 @@ def _job(*, transfers: bool) -> ClassAd:
             "User": f"{own_account().name}@rehearsal",
             "ShouldTransferFiles": "YES" if transfers else "NO",
             "WhenToTransferOutput": "ON_EXIT",
+            "In": "/dev/null",
             "Out": "out" if transfers else "/dev/null",
+            "Err": "/dev/null",
         }
     )
 
 
 def _slot() -> ClassAd:
-    slot = ClassAd({"Name": SLOT, "Cpus": 1, "Memory": 128, "Disk": 1024, "MachineResources": " ".join(RESOURCES)})
+    slot = usual_slot({"Name": SLOT, "Cpus": 1, "Memory": 128, "Disk": 1024, "MachineResources": " ".join(RESOURCES)})
     slot["WithinResourceLimits"] = limits_expr(RESOURCES)
     return slot
