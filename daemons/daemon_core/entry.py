@@ -28,6 +28,7 @@ from daemons.base import faults
 from daemons.base.layout import UMASK
 from daemons.base.linux import name_process
 from daemons.base.open_files import raise_limit
+from daemons.base.short_looks import keep_looks_short
 from daemons.daemon_core import own_history
 from daemons.daemon_core.confine import confine
 from daemons.daemon_core.run import DaemonMain, DaemonStart, admission_bounds, doubts, host, load_main
@@ -44,6 +45,7 @@ from protocol.network.net import RealNetwork
 
 EXIT_BAD_CONFIG: Final = 2
 EXIT_FAILED: Final = 4
+_KEEP_MUCH: Final = frozenset({"COLLECTOR", "NEGOTIATOR"})
 
 
 def run_process(
@@ -104,6 +106,8 @@ def _prepare(start: DaemonStart) -> None:
     faults.arm(start.config.str("FAULT_POINTS", default=""), start.run_dir)
     # What was imported is there for good; the collector need not look at it at each turn.
     gc.freeze()
+    if start.subsystem in _KEEP_MUCH:
+        keep_looks_short()
     for line in _banner(start):
         start.log.always(line)
 
