@@ -36,6 +36,8 @@ NEW_TEXT_MAX: Final = 256 * 1024
 """Characters of expressions that one request may bring which were not known before: to read them takes a moment."""
 UNCOUNTED_BYTES: Final = 64 * 1024
 """Up to this size it does not matter how many values there are."""
+FEW_VALUES: Final = 64
+"""So many are found out one by one: most large messages are a piece of a file, through which to look takes long."""
 
 
 class _Ads:
@@ -177,6 +179,8 @@ def _check_density(data: bytes | memoryview) -> None:
     Every value but a small whole number begins with a byte above 0x7F, so that counting those is enough for nearly all
     messages; only text that is not ASCII, and raw bytes, have to be looked through value by value.
     """
+    if _has_at_most(FEW_VALUES, data):
+        return
     most = UNCOUNTED_BYTES + min(len(data), 1024 * 1024) // 4 + len(data) // 32
     if len(bytes(data).translate(None, _ASCII)) > most and not _has_at_most(most, data):
         raise ValueError(f"more than {most} values in {len(data)} bytes")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from daemons.host.namespaces import can_isolate
@@ -18,8 +16,6 @@ from tests.whole.real_pool import RealPool, real_pool
 pytestmark = pytest.mark.skipif(
     not can_isolate() or not os.path.exists("/dev/fuse"), reason="file systems take root's rights and /dev/fuse"
 )
-GIB = 1 << 30
-LINE_BYTES = 64
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +29,6 @@ def home(pool: RealPool, case: str) -> Path:
     place = pool.place(case)
     shutil.chown(place, pool.user)
     return place
-
-
-def made_of(path: Path) -> tuple[int, ...]:
-    """A sum of a file's words, column by column of its lines: the same for the same lines in any order."""
-    words = np.memmap(path, dtype=np.uint64, mode="r").reshape(-1, LINE_BYTES // 8)
-    return tuple(int(one) for one in words.sum(axis=0))
 
 
 def submitted(pool: RealPool, here: Path, description: str) -> ClassAd:
@@ -66,21 +56,6 @@ def test_a_job_finds_its_files_by_the_submit_file_alone(pool: RealPool) -> None:
     (other / "words").write_text("elsewhere\n")
     ad = submitted(pool, here, f"executable = /bin/cat\narguments = words\nremote_initialdir = {other}\n")
     assert (ad.eval("ExitCode"), (here / "out").read_text()) == (0, "elsewhere\n")
-
-
-@pytest.mark.long
-def test_an_unmodified_sort_of_a_gibibyte_that_only_the_access_point_has(pool: RealPool) -> None:
-    here = home(pool, "gibibyte")
-    with (here / "words").open("wb") as file:
-        for _ in range(0, GIB, 1 << 20):
-            block = os.urandom(1 << 19).hex().encode()
-            file.write(b"".join(block[at + 1 : at + LINE_BYTES] + b"\n" for at in range(0, 1 << 20, LINE_BYTES)))
-    shutil.chown(here / "words", pool.user)
-    description = "executable = /usr/bin/sort\narguments = -S 200M words -o sorted\nenvironment = LC_ALL=C\n"
-    ad = submitted(pool, here, description + "request_memory = 512\n")
-    assert (ad.eval("ExitCode"), (here / "err").read_text()) == (0, "")
-    subprocess.run(["sort", "-c", here / "sorted"], check=True, env={"LC_ALL": "C", "PATH": os.environ["PATH"]})
-    assert made_of(here / "sorted") == made_of(here / "words")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from daemons.starter.remote_io.home import Home
-from daemons.starter.remote_io.reading import Reading
+from daemons.starter.remote_io.reading import Data, Reading
 from daemons.starter.remote_io.server import AtOnce, Operation
 from daemons.starter.remote_io.writing import UNSENT, Budget, Writing
 from pool.files.nodes import Node, Nodes
@@ -354,7 +354,7 @@ class HomeDirectory:
         self._handles[number] = _new(number, node, flags)
         return told + wire.opened(number)
 
-    async def _read(self, asked: Asked) -> bytes:
+    async def _read(self, asked: Asked) -> Data:
         number, at, size, *_ = asked.fields(wire.READ_IN)
         handle = self._handle(number)
         node = handle.node
@@ -368,7 +368,7 @@ class HomeDirectory:
 
         return await self._reading.read(node.number, handle.reader, size, at, node.size_seen, fetch)
 
-    def _read_now(self, asked: Asked) -> bytes | None:
+    def _read_now(self, asked: Asked) -> Data | None:
         number, at, size, *_ = asked.fields(wire.READ_IN)
         handle = self._handles.get(number)
         if handle is None or handle.node.number in self._writing:

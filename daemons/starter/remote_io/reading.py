@@ -12,6 +12,7 @@ from pool.files.read_ahead import BLOCK_BYTES, Blocks, Reader
 
 Fetch = Callable[[int, int], Awaitable[bytes]]
 """So many bytes from a place, fewer at the end of the file; or OSError."""
+Data = bytes | memoryview
 
 
 class _Block:
@@ -42,16 +43,16 @@ class Reading:
         block.done.set()
         self._blocks.keep(file, 0, block)
 
-    def read_now(self, file: int, reader: Reader, size: int, at: int, file_size: int) -> bytes | None:
+    def read_now(self, file: int, reader: Reader, size: int, at: int, file_size: int) -> Data | None:
         """What is here and needs nothing to be fetched ahead; None when it may take more."""
         number, start = divmod(at, BLOCK_BYTES)
         block = self._blocks.get(file, number)
         end = start + size
         if block is None or reader.last != number or end > BLOCK_BYTES or not block.done.is_set() or block.error:
             return None
-        return block.data[start:end] if len(block.data) >= min(end, file_size - number * BLOCK_BYTES) else None
+        return _part(block.data, start, end) if len(block.data) >= min(end, file_size - number * BLOCK_BYTES) else None
 
-    async def read(self, file: int, reader: Reader, size: int, at: int, file_size: int, fetch: Fetch) -> bytes:
+    async def read(self, file: int, reader: Reader, size: int, at: int, file_size: int, fetch: Fetch) -> Data:
         """What somebody asks for, of a file that had this size; OSError as it failed at home."""
         first, last = at // BLOCK_BYTES, (at + size - 1) // BLOCK_BYTES
         in_order = reader.asks_for(first)
@@ -70,7 +71,7 @@ class Reading:
             needed = min(end, max(0, file_size - number * BLOCK_BYTES))
             data = await self._data(file, number, block, needed, fetch)
             if len(wanted) == 1:
-                return data[start:end]
+                return _part(data, start, end)
             found += data[start:end]
             if len(data) < BLOCK_BYTES:
                 break
@@ -104,3 +105,8 @@ class Reading:
         if block.error:
             raise OSError(block.error, os.strerror(block.error))
         return block.data
+
+
+def _part(data: bytes, start: int, end: int) -> Data:
+    """Those bytes, not copied."""
+    return memoryview(data)[start:end]
