@@ -15,6 +15,8 @@ from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import Final
 
+from protocol.files.facts import Facts
+
 MAJOR: Final = 7
 MINOR: Final = 31
 MINOR_LEAST: Final = 28
@@ -149,22 +151,6 @@ class Asked:
         return [name.decode("utf-8", "surrogateescape") for name in rest.split(b"\0")[:-1]]
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """What `stat` tells of a file; times in nanoseconds."""
-
-    inode: int
-    mode: int
-    links: int
-    uid: int
-    gid: int
-    size: int
-    blocks: int
-    atime: int
-    mtime: int
-    ctime: int
-
-
 BLOCK_BYTES: Final = 128 * 1024
 """How much programs are advised to read or write at once."""
 
@@ -219,7 +205,7 @@ def _seconds(ns: int) -> tuple[int, int]:
     return whole & 0xFFFFFFFFFFFFFFFF, rest
 
 
-def _attributes(of: Attributes) -> bytes:
+def _attributes(of: Facts) -> bytes:
     (atime, atime_ns), (mtime, mtime_ns), (ctime, ctime_ns) = map(_seconds, (of.atime, of.mtime, of.ctime))
     return _ATTR.pack(
         of.inode, of.size, of.blocks, atime, mtime, ctime, atime_ns, mtime_ns, ctime_ns,
@@ -227,13 +213,13 @@ def _attributes(of: Attributes) -> bytes:
     )  # fmt: skip
 
 
-def entry(node: int, of: Attributes, valid_ns: int) -> bytes:
+def entry(node: int, of: Facts, valid_ns: int) -> bytes:
     """A name's file, and for how long that is true."""
     seconds, rest = _seconds(valid_ns)
     return _ENTRY.pack(node, 0, seconds, seconds, rest, rest) + _attributes(of)
 
 
-def attributes(of: Attributes, valid_ns: int) -> bytes:
+def attributes(of: Facts, valid_ns: int) -> bytes:
     """A file's attributes, and for how long they are true."""
     return _ATTR_OUT.pack(*_seconds(valid_ns), 0) + _attributes(of)
 

@@ -25,7 +25,7 @@ from pool.files.nodes import Node, Nodes
 from pool.files.read_ahead import Reader
 from protocol.files.facts import OWN, Facts, read_entries, read_facts, read_opened
 from protocol.fuse import wire
-from protocol.fuse.wire import Asked, Attributes, Change, Op
+from protocol.fuse.wire import Asked, Change, Op
 
 ATTRIBUTES_S: Final = 1.0
 _VALID_NS: Final = int(ATTRIBUTES_S * 1e9)
@@ -138,30 +138,21 @@ class HomeDirectory:
     def _below(self, asked: Asked, name: str) -> str:
         return _join(self._node(asked.node).path, name)
 
-    def _attributes(self, facts: Facts, node: Node | None) -> Attributes:
-        size, mtime = facts.size, facts.mtime
+    def _shown(self, facts: Facts, node: Node | None) -> Facts:
+        """As the job sees them: its account stands for the user, and what is on its way home is there."""
+        size = facts.size
         writing = self._writing.get(node.number) if node is not None else None
         if writing is not None and writing.has_bytes:
             size = max(size, writing.end)
         if node is not None:
             node.size_seen = size
-        return Attributes(
-            inode=facts.inode,
-            mode=facts.mode,
-            links=facts.links,
-            uid=self._uid if facts.uid == OWN else facts.uid,
-            gid=self._gid if facts.gid == OWN else facts.gid,
-            size=size,
-            blocks=facts.blocks,
-            atime=facts.atime,
-            mtime=mtime,
-            ctime=facts.ctime,
-        )
+        uid, gid = self._uid if facts.uid == OWN else facts.uid, self._gid if facts.gid == OWN else facts.gid
+        return facts._replace(uid=uid, gid=gid, size=size)
 
     def _entry(self, parent: Node, name: str, facts: Facts) -> bytes:
         """Tell the kernel what is behind a name."""
         node = self._nodes.seen(parent, name, facts.inode)
-        return wire.entry(node.number, self._attributes(facts, node), _VALID_NS)
+        return wire.entry(node.number, self._shown(facts, node), _VALID_NS)
 
     # ---- names
 
@@ -256,7 +247,7 @@ class HomeDirectory:
         # A file that was replaced at home is not the one that the kernel means; by its name it finds the new one.
         if node.inode not in (0, facts.inode):
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-        return wire.attributes(self._attributes(facts, node), _VALID_NS)
+        return wire.attributes(self._shown(facts, node), _VALID_NS)
 
     async def _setattr(self, asked: Asked) -> bytes:
         (valid, _, _handle, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, _, uid, gid, _) = asked.fields(
@@ -283,7 +274,7 @@ class HomeDirectory:
             _time(valid, Change.MTIME, Change.MTIME_NOW, mtime, mtime_ns),
         )
         done = await self._home.ask(self._tree, "set", node.path, numbers=numbers, handle=handle)
-        return wire.attributes(self._attributes(read_facts(done.data), node), _VALID_NS)
+        return wire.attributes(self._shown(read_facts(done.data), node), _VALID_NS)
 
     async def _access(self, asked: Asked) -> None:
         (mask,) = asked.fields(wire.ACCESS_IN)
