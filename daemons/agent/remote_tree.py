@@ -24,7 +24,7 @@ from daemons.agent.bounds import DirectoryBounds, JobOf
 from daemons.agent.trusted_path import opened_by_root
 from pool.base.errors import UserError
 from pool.execute.remote_io import trees, wants_remote_io
-from protocol.files.facts import Facts, facts_of, pack_entry
+from protocol.files.facts import KEPT, NOW, Facts, facts_of, pack_entry
 from protocol.messages.agent import IoDone, TreeIo
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
@@ -35,9 +35,6 @@ OPEN_MAX: Final = 256
 """How many files stay open, of all jobs of this user."""
 ANSWERS_MAX: Final = 1024
 """How many answers are kept for those who may ask again."""
-_KEPT: Final = -1
-"""A time, or a group, that stays as it is."""
-_NOW: Final = -2
 _FLAGS: Final = os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 _MAY_OPEN: Final = os.O_ACCMODE | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
@@ -283,29 +280,29 @@ def _sync(place: _Place, request: TreeIo, files: _OpenFiles) -> int:
 
 
 def _set(place: _Place, request: TreeIo, files: _OpenFiles) -> Facts:
-    """What is set of a file; each number that is `_KEPT` stays as it is."""
+    """What is set of a file; each number that is `KEPT` stays as it is."""
     mode, gid, size, atime, mtime = request.numbers[1:]
-    if size != _KEPT:
+    if size != KEPT:
         os.ftruncate(_file(place, request, files, os.O_WRONLY).fd, size)
-    if gid != _KEPT:
+    if gid != KEPT:
         with place.parent() as (here, name):
             os.chown(name, -1, gid, dir_fd=here, follow_symlinks=False)
-    if mode != _KEPT:
+    if mode != KEPT:
         with place.itself() as name:
             os.chmod(name, mode & 0o7777)
-    if (atime, mtime) != (_KEPT, _KEPT):
+    if (atime, mtime) != (KEPT, KEPT):
         _set_times(place, atime, mtime)
     return place.facts()
 
 
 def _set_times(place: _Place, atime: int, mtime: int) -> None:
     with place.parent() as (here, name):
-        if (atime, mtime) == (_NOW, _NOW):  # which takes no more than the right to write
+        if (atime, mtime) == (NOW, NOW):  # which takes no more than the right to write
             os.utime(name, dir_fd=here, follow_symlinks=False)
             return
         found = os.stat(name, dir_fd=here, follow_symlinks=False)
         now = max(found.st_mtime_ns, found.st_ctime_ns, found.st_atime_ns)
-        known = {_KEPT: (found.st_atime_ns, found.st_mtime_ns), _NOW: (now, now)}
+        known = {KEPT: (found.st_atime_ns, found.st_mtime_ns), NOW: (now, now)}
         times = (known.get(atime, (atime, 0))[0], known.get(mtime, (0, mtime))[1])
         os.utime(name, ns=times, dir_fd=here, follow_symlinks=False)
 
@@ -347,9 +344,10 @@ def _statfs(place: _Place, request: TreeIo, files: _OpenFiles) -> bytes:
 def _mkdir(place: _Place, request: TreeIo, files: _OpenFiles) -> Facts:
     with place.parent() as (here, name):
         os.mkdir(name, 0o700, dir_fd=here)
-    # By descriptor: mkdir itself would leave out what this process's umask does not allow.
+    # By descriptor: mkdir itself would leave out what this process's umask does not allow. What it has of the directory
+    # that it is in, it keeps.
     with place.itself() as made:
-        os.chmod(made, request.numbers[0] & 0o7777)
+        os.chmod(made, request.numbers[0] & 0o7777 | os.stat(made).st_mode & stat.S_ISGID)
     return place.facts()
 
 

@@ -11,6 +11,11 @@ _NAME: Final = Struct("<H")
 OWN: Final = -1
 """In place of the user's own id, which another machine may give to somebody else."""
 
+KEPT: Final = -(1 << 62)
+"""A number that stays as it is, where some of a file's facts are set."""
+NOW: Final = KEPT + 1
+"""The time when it is set."""
+
 
 class Facts(NamedTuple):
     """One file's; times in nanoseconds."""

@@ -9,6 +9,7 @@ Locks are the kernel's, among the job's own processes.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import stat
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from daemons.starter.remote_io.server import AtOnce, Operation
 from daemons.starter.remote_io.writing import UNSENT, Budget, Writing
 from pool.files.nodes import Node, Nodes
 from pool.files.read_ahead import Reader
-from protocol.files.facts import OWN, Facts, read_entries, read_facts, read_opened
+from protocol.files.facts import KEPT, NOW, OWN, Facts, read_entries, read_facts, read_opened
 from protocol.fuse import wire
 from protocol.fuse.wire import Asked, Change, Op
 
@@ -33,8 +34,6 @@ SMALL_BYTES: Final = 64 * 1024
 """A file of so many bytes at most comes when it is opened."""
 HIDDEN: Final = ".remote_io_{}_{}"
 """The name of a file that was removed while it is open."""
-_KEPT, _NOW = -1, -2
-"""A number of `set` that stays as it is, and the time now."""
 
 
 @dataclass
@@ -47,6 +46,7 @@ class _Handle:
     appends: bool = False
     reader: Reader = field(default_factory=Reader)
     entries: list[tuple[bytes, Facts]] | None = None
+    listed_at: float = 0.0
 
 
 def _new(number: int, node: Node, flags: int) -> _Handle:
@@ -138,28 +138,29 @@ class HomeDirectory:
     def _below(self, asked: Asked, name: str) -> str:
         return _join(self._node(asked.node).path, name)
 
-    def _shown(self, facts: Facts, node: Node | None) -> Facts:
-        """As the job sees them: its account stands for the user, and what is on its way home is there."""
+    def _shown(self, facts: Facts, node: Node | None, since: float) -> Facts:
+        """As the job sees them: its account stands for the user, and what was on its way home `since` then is there."""
         size = facts.size
         writing = self._writing.get(node.number) if node is not None else None
-        if writing is not None and writing.has_bytes:
+        if writing is not None and writing.has_had_bytes(since):
             size = max(size, writing.end)
         if node is not None:
             node.size_seen = size
         uid, gid = self._uid if facts.uid == OWN else facts.uid, self._gid if facts.gid == OWN else facts.gid
         return facts._replace(uid=uid, gid=gid, size=size)
 
-    def _entry(self, parent: Node, name: str, facts: Facts) -> bytes:
-        """Tell the kernel what is behind a name."""
+    def _entry(self, parent: Node, name: str, facts: Facts, since: float = math.inf) -> bytes:
+        """Tell the kernel what is behind a name, as it was when home was asked."""
         node = self._nodes.seen(parent, name, facts.inode)
-        return wire.entry(node.number, self._shown(facts, node), _VALID_NS)
+        return wire.entry(node.number, self._shown(facts, node, since), _VALID_NS)
 
     # ---- names
 
     async def _lookup(self, asked: Asked) -> bytes:
         parent, (name,) = self._node(asked.node), asked.names()
+        since = trio.current_time()
         done = await self._home.ask(self._tree, "stat", _join(parent.path, name))
-        return self._entry(parent, name, read_facts(done.data))
+        return self._entry(parent, name, read_facts(done.data), since)
 
     async def _mkdir(self, asked: Asked) -> bytes:
         mode, _ = asked.fields(wire.MKDIR_IN)
@@ -241,13 +242,13 @@ class HomeDirectory:
     # ---- attributes
 
     async def _getattr(self, asked: Asked) -> bytes:
-        node = self._node(asked.node)
+        node, since = self._node(asked.node), trio.current_time()
         done = await self._home.ask(self._tree, "stat", node.path)
         facts = read_facts(done.data)
         # A file that was replaced at home is not the one that the kernel means; by its name it finds the new one.
         if node.inode not in (0, facts.inode):
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-        return wire.attributes(self._shown(facts, node), _VALID_NS)
+        return wire.attributes(self._shown(facts, node, since), _VALID_NS)
 
     async def _setattr(self, asked: Asked) -> bytes:
         (valid, _, _handle, size, _, atime, mtime, _, atime_ns, mtime_ns, _, mode, _, uid, gid, _) = asked.fields(
@@ -267,14 +268,14 @@ class HomeDirectory:
         self._reading.drop(node.number)
         numbers = (
             node.inode,
-            mode & 0o7777 if valid & Change.MODE else _KEPT,
-            gid if valid & Change.GID and gid != self._gid else _KEPT,
-            size if valid & Change.SIZE else _KEPT,
+            mode & 0o7777 if valid & Change.MODE else KEPT,
+            gid if valid & Change.GID and gid != self._gid else KEPT,
+            size if valid & Change.SIZE else KEPT,
             _time(valid, Change.ATIME, Change.ATIME_NOW, atime, atime_ns),
             _time(valid, Change.MTIME, Change.MTIME_NOW, mtime, mtime_ns),
         )
         done = await self._home.ask(self._tree, "set", node.path, numbers=numbers, handle=handle)
-        return wire.attributes(self._shown(read_facts(done.data), node), _VALID_NS)
+        return wire.attributes(self._shown(read_facts(done.data), node, math.inf), _VALID_NS)
 
     async def _access(self, asked: Asked) -> None:
         (mask,) = asked.fields(wire.ACCESS_IN)
@@ -453,6 +454,7 @@ class HomeDirectory:
         number, at, size, *_ = asked.fields(wire.READ_IN)
         handle = self._handle(number)
         if handle.entries is None or at == 0:
+            handle.listed_at = trio.current_time()
             done = await self._home.ask(self._tree, "list", self._node(asked.node).path)
             here = Facts(stat.S_IFDIR, 0, 0, 0, 0, 0, 0, 0, 0, 1)
             handle.entries = [(b".", here), (b"..", here), *read_entries(done.data)]
@@ -470,7 +472,7 @@ class HomeDirectory:
             if plus and name in _DOTS:
                 found += bytes(_ENTRY_BYTES)  # no file's number: the kernel knows where these lead
             elif plus:
-                found += self._entry(handle.node, name.decode("utf-8", "surrogateescape"), facts)
+                found += self._entry(handle.node, os.fsdecode(name), facts, handle.listed_at)
             found += packed
         return bytes(found)
 
@@ -490,5 +492,6 @@ def _remote_flags(flags: int) -> int:
 
 def _time(valid: int, given: Change, now: Change, seconds: int, ns: int) -> int:
     if not valid & given:
-        return _KEPT
-    return _NOW if valid & now else seconds * 1_000_000_000 + ns
+        return KEPT
+    # The kernel's seconds are signed.
+    return NOW if valid & now else (seconds - (seconds >> 63 << 64)) * 1_000_000_000 + ns

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -33,8 +32,6 @@ Operation = Callable[[Asked], Awaitable[bytes | memoryview | None]]
 """What belongs to the answer; None where there is none. OSError says no."""
 AtOnce = Callable[[Asked], bytes | memoryview | None]
 """The same where it takes no waiting; None where it may take some."""
-SOON_MS: Final = 1
-"""How long the next of many small reads or writes may take to come: to wait for it with all others takes longer."""
 AT_ONCE_MAX: Final = 64
 """How many requests are done so one after another before others of this process have their turn."""
 
@@ -50,10 +47,6 @@ class Server:
     def __init__(self, device: int, log: Log) -> None:
         self._device, self._log = device, log
         self._in_a_row = 0
-        self._quick = False
-        """The last request was done at once."""
-        self._soon = select.poll()
-        self._soon.register(device, select.POLLIN)
         self._under_way: dict[int, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(REQUESTS_MAX)
         self._buffer = bytearray(WRITE_BYTES_MAX + wire.HEAD_BYTES_MAX)
@@ -83,9 +76,6 @@ class Server:
             try:
                 size = os.readv(self._device, [self._buffer])
             except BlockingIOError:
-                if self._quick and self._soon.poll(SOON_MS):
-                    continue
-                self._quick = False
                 # Not before the mount: who begins to wait for the device by then is not woken (epoll).
                 await trio.lowlevel.wait_readable(self._device)
                 continue
@@ -109,7 +99,6 @@ class Server:
             nursery.start_soon(self._interrupt, asked.fields(wire.NUMBER_IN)[0])
         elif (at_once := self._at_once.get(asked.op)) is not None and (body := at_once(asked)) is not None:
             self._reply(wire.header(asked.unique, len(body)), body)
-            self._quick = True
         elif (operation := self._operations.get(asked.op)) is None:
             self._reply(wire.refusal(asked.unique, errno.ENOSYS))
         else:

@@ -9,6 +9,7 @@ arrive in their order, and so does what is appended.
 from __future__ import annotations
 
 import errno
+import math
 import os
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -78,7 +79,7 @@ class Writing:
         self._lingers = False
         self._changed = Signal()
         self._error = 0
-        self._delivered = 0
+        self._delivered, self._delivered_at = 0, -math.inf
         self.end = 0
         """How large the file is at least, once all is there."""
 
@@ -91,6 +92,10 @@ class Writing:
     def has_bytes(self) -> bool:
         """Whether anything is on its way."""
         return bool(self._waiting or self._under_way)
+
+    def has_had_bytes(self, since: float) -> bool:
+        """Whether anything has been on its way since then."""
+        return self.has_bytes or self._delivered_at >= since
 
     @property
     def error(self) -> int:
@@ -145,12 +150,14 @@ class Writing:
             await self._changed.until(lambda: not any(one in self._under_way for one in before))
             # What follows a failure is lost with it: a file with a hole would look whole.
             if not self._error:
-                self.end = max(self.end, await self._send(data, piece.at))
+                end = await self._send(data, piece.at)
+                self.end = max(self.end, end)
         except OSError as error:
             self._error = self._error or error.errno or errno.EIO
         finally:
             self._under_way.remove(piece)
             self._delivered += 1
+            self._delivered_at = trio.current_time()
             self._budget.give_back(len(data))
             self._changed.fire()
 

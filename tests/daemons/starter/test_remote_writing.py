@@ -61,6 +61,24 @@ async def test_what_is_appended_arrives_in_order_and_once(autojump_clock: trio.t
     assert bytes(far.data) == b"".join(lines)
 
 
+async def test_how_large_a_file_will_be_is_known_while_its_bytes_are_on_their_way(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    far = Far()
+    async with trio.open_nursery() as nursery:
+        writing = Writing(far.send, nursery, Budget(1 << 20))
+        began = trio.current_time()
+        for number in range(25):
+            await writing.write(b"x", number * 4096)
+            await trio.sleep(0.1)
+            assert writing.end == number * 4096 + 1
+        await writing.settle()
+        # Who was told of the file when it was asked for has not heard of what came home meanwhile.
+        assert (writing.end, len(far.data)) == (24 * 4096 + 1, 24 * 4096 + 1)
+        now = trio.current_time()
+        assert (writing.has_had_bytes(began), writing.has_had_bytes(now + 1)) == (True, False)
+
+
 async def test_bytes_go_by_themselves_after_a_second(autojump_clock: trio.testing.MockClock) -> None:
     far = Far()
     async with trio.open_nursery() as nursery:
