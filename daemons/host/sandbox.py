@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
 from daemons.base.writing import write_all
 from daemons.host.account import Account, acting_as
-from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, WRAPPER_ERROR_NAME
+from pool.execute.plan import WRAPPER_ERROR_NAME
 from pool.files.transfer import Stamp
 
 ASKED_EACH: Final = 256
@@ -48,10 +48,10 @@ def make(path: str, account: Account) -> None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
-def write_ads(path: str, account: Account, job: str, machine: str) -> None:
-    """Put down what the job may read about itself and its slot: the long forms of both ads."""
+def write_ads(path: str, account: Account, texts: Mapping[str, str]) -> None:
+    """Put down what the job may read about itself and its slot: the long forms of their ads, by the files' names."""
     with acting_as(account):
-        for name, text in ((JOB_AD_NAME, job), (MACHINE_AD_NAME, machine)):
+        for name, text in texts.items():
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(os.path.join(path, name), flags, 0o644)
             try:

@@ -120,7 +120,7 @@ class Startd:
         self.benchmark_jobs = self._cron_manager(BENCHMARKS)
         self.benchmarks = Benchmarks(tasks, self.benchmark_jobs, self.slots, self.ads, self.moves)
         self.matches = Matches(self.slots, self.moves, self.backfill.clear)
-        self.claims = Claims(start, self.slots, self.ads, self.moves, self.starters, self.backfill.clear)
+        self.claims = Claims(start, tasks, self.slots, self.ads, self.moves, self.starters, self.backfill.clear)
         self.coalesce = Coalesce(self.slots, self.moves, self.claims)
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
         self.attach = DirectAttach(start, self.slots, self.ads)
@@ -168,6 +168,7 @@ class Startd:
             self.records,
             self.reports,
             self.upcoming,
+            self.upcoming_ad,
             MachineParts(self.hardware.memory, self.disk.store, refused),
             engine_trouble=lambda reason: self.engine.trouble(reason),
         )
@@ -233,6 +234,13 @@ class Startd:
             else:
                 names.append(slot.name)
         return names
+
+    def upcoming_ad(self) -> ClassAd | None:
+        """The ad of the slot that will want a starter next, or that has it as a part; None when there is none."""
+        for slot in self.slots:
+            if slot.state.state in (State.OWNER, State.UNCLAIMED, State.MATCHED):
+                return self.ads.matching(slot)
+        return None
 
     def own_ad(self) -> ClassAd:
         """The ad of the daemon itself: what the machine has, and what could not be set up."""

@@ -60,7 +60,7 @@ from pool.classad import ClassAd
 from pool.containers.singularity import runs_in_singularity
 from pool.execute.exit import Hold
 from pool.execute.isolation import HomeMount
-from pool.execute.plan import RunPlan, facts
+from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, RunPlan, facts
 from pool.execute.remote_io import wants_remote_io
 from pool.files.checkpoint import appends_output, checkpoint_signal
 from pool.files.transfer import streamed_input, streamed_outputs
@@ -282,13 +282,12 @@ class JobRun:
     async def _prepare_and_run(self) -> ActivationResult:
         if self._rest is not None:
             return await self._go_on(self._rest)
-        image = image_of(self.job, self.slot, self.context.settings)  # Held before files move, if it cannot be run
-        if image is not None and not self.job.eval_bool("WantContainer", False):
-            self.job["WantDocker"], self.job["DockerImage"] = True, image  # also where the machine's owner wants it so
+        self._note_image()
         account = self._planner.account(self.job)
         self._make_sandbox(account)
-        plan = self._planner.plan(self.job, account)
+        plan = None if self.request.early else self._planner.plan(self.job, account)
         await self._link.peer()  # which is there when the schedd has made the execution durable: only now may it run
+        plan = plan or self._granted(account)
         self._hooks = hooks_for(
             self.context,
             self.request,
@@ -319,15 +318,34 @@ class JobRun:
         fault("starter.output_pushed")
         return self._leaving.result() if self._leaving.told and result.ending is Ending.EXITED else result
 
+    def _note_image(self) -> None:
+        """Held before files move, if it is in a container and cannot be run."""
+        image = image_of(self.job, self.slot, self.context.settings)
+        if image is not None and not self.job.eval_bool("WantContainer", False):
+            self.job["WantDocker"], self.job["DockerImage"] = True, image  # also where the machine's owner wants it so
+
+    def _granted(self, account: Account) -> RunPlan:
+        """The plan for a job that was ordered early, which the schedd has told of by now as it is with this slot."""
+        if (granted := self._link.granted) is not None:
+            # The same object: all that has to do with the job has it.
+            for name in [name for name in self.job if name not in granted]:
+                del self.job[name]
+            self.job.update(granted)
+            self._note_image()
+        self._write_job_ad(account)
+        return self._planner.plan(self.job, account)
+
     def _make_sandbox(self, account: Account) -> None:
         sandbox.make(self.sandbox, account)
         self._made_sandbox = True
         self._disk.make(account)
-        self._write_ads(account)
+        ads = {} if self.request.early else {JOB_AD_NAME: self.job.long()}
+        ads[MACHINE_AD_NAME] = self.context.slot_lines.long(self.slot)
+        sandbox.write_ads(self.sandbox, account, ads)
         fault("starter.sandbox_made")
 
-    def _write_ads(self, account: Account) -> None:
-        sandbox.write_ads(self.sandbox, account, self.job.long(), self.context.slot_lines.long(self.slot))
+    def _write_job_ad(self, account: Account) -> None:
+        sandbox.write_ads(self.sandbox, account, {JOB_AD_NAME: self.job.long()})
 
     async def _go_on(self, rest: Rest) -> ActivationResult:
         """The program runs, and its starter has rested."""
@@ -351,7 +369,7 @@ class JobRun:
         if self._hooks is None or not self._hooks.has(hook):
             return plan
         self.job = await self._hooks.prepared(hook, self.job)
-        self._write_ads(account)
+        self._write_job_ad(account)
         return self._planner.plan(self.job, account)
 
     async def _run_and_keep(self, outputs: Outputs, plan: RunPlan, account: Account) -> ActivationResult:

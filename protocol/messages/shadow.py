@@ -12,12 +12,22 @@ from pool.jobs.vocabulary.endings import Ending
 from protocol.wire.message import Done, Message, Record, Request
 
 
-class StarterReady(Request[Done], tag="schedd.starter_ready"):
-    """The starter of an activation is here, for the first time or after a lost connection."""
+class GoAhead(Record):
+    """The job may run. `job_ad`: the job as it is with this slot, for a starter that was to hear of that."""
+
+    job_ad: ClassAd | None = None
+
+
+class StarterReady(Request[GoAhead], tag="schedd.starter_ready"):
+    """The starter of an activation is here, for the first time or after a lost connection.
+
+    `wants_job`: it was ordered early, and has not heard yet how the job's ad is since the slot was granted.
+    """
 
     job_id: JobId
     activation: str
     starter_address: str = ""
+    wants_job: bool = False
 
 
 class StarterRests(Request[Done], tag="schedd.starter_rests"):

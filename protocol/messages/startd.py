@@ -23,12 +23,25 @@ class ClaimAnswer(Record):
     alive_interval_s: float = 0.0
 
 
+class EarlyOrder(Record):
+    """The execution that a claim is asked for, as far as it is known before the claim is granted.
+
+    A starter may be given it with the grant, and prepares it; ActivateClaim follows, and nothing runs before the schedd
+    has said to the starter that it may.
+    """
+
+    activation: str
+    job_id: JobId
+    agent_address: str = ""
+    agent_ticket: str = ""
+
+
 class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
     """Take the slot of `claim_id` for jobs like `job_ad`; a partitionable slot carves a dynamic one for it.
 
     Idempotent: asked again by its holder, the answer is the same. The claim's starter may connect to `shadow_address`
-    with `ticket` before it has a job. With `room`, the dynamic slots that offer these ids end, and the claim gets a new
-    one out of what they leave.
+    with `ticket` before it has a job, and with `early` it may have one as soon as the claim is granted. With `room`,
+    the dynamic slots that offer these ids end, and the claim gets a new one out of what they leave.
     """
 
     claim_id: str
@@ -40,6 +53,7 @@ class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
     shadow_address: str = ""
     ticket: str = ""
     room: list[str] = []
+    early: EarlyOrder | None = None
 
 
 class ActivateAnswer(Record):

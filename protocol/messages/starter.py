@@ -46,6 +46,8 @@ class RunJob(Request[Done], tag="starter.run_job"):
     lease_s: float = 2400.0
     slot_lacks: list[str] = []
     """The attributes that the slot's ad has no more."""
+    early: bool = False
+    """The schedd does not know yet that it has the slot (startd.EarlyOrder): it says how the job's ad is by then."""
 
 
 class MeetSchedd(Request[Done], tag="starter.meet_schedd"):

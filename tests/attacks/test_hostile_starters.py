@@ -190,8 +190,8 @@ async def test_no_answer_of_a_startd_ends_the_schedd_or_keeps_it_busy(
     tmp_path: Path, autojump_clock: Clock, words: dict[str, float]
 ) -> None:
     class Odd(RogueStartd):
-        def claim(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
-            return replace(super().claim(peer, asked), **words)
+        async def claim(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+            return replace(await super().claim(peer, asked), **words)
 
     async with a_bench(tmp_path) as bench:
         startd = Odd(bench, "one", 1)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 import docs
@@ -53,7 +54,10 @@ async def test_a_schedd_speaks_with_startd_and_starter_as_the_page_shows(
     async with schedd_bench.a_bench(tmp_path) as bench:
         await bench.submit(schedd_bench.a_job(RunsFor=3))
         startd = await bench.startd()
+        startd.grants = trio.Event()
         await bench.match(startd)
+        await bench.until(lambda: "StarterReady" in said)  # a starter may be quicker than the grant
+        startd.grants.set()
         await bench.until(lambda: bool(startd.released))
     wanted = [name for name in (*shown("schedd", "startd"), *shown("schedd", "starter")) if name != "ClaimChanged"]
     in_order = [name for name in shown("schedd", "startd", "starter") if name in wanted]
@@ -64,8 +68,9 @@ async def test_a_startd_speaks_with_schedd_and_starter_as_the_page_shows(
     tmp_path: Path, autojump_clock: MockClock, said: list[str]
 ) -> None:
     async with startd_bench.a_bench(tmp_path, SPARE_STARTERS="0") as bench, bench.schedd() as schedd:
-        held = await schedd.claim(await bench.offer())
-        await schedd.run(held, startd_bench.a_job(RunsFor=3))
+        held = await schedd.claim(await bench.offer(), startd_bench.a_job(RunsFor=3), early="first")
+        await bench.until_running()
+        await schedd.run(held, activation="first")
         await schedd.release(held, concluded=True)
         told = await schedd.until_told(ClaimChange.RELEASED)
         assert told.claim == ClaimId(held.claim_id).public()

@@ -9,6 +9,7 @@ HTCondor's manual: admin-manual/ep-policy-configuration ("Claimed"), users-manua
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.daemon_core.locate import nearest
+from daemons.schedd.claims.early import early_order, still_right
 from daemons.schedd.claims.gangs import Gangs
 from daemons.schedd.claims.giving_back import give_back
 from daemons.schedd.claims.making import of_match, of_row
@@ -51,7 +53,7 @@ from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.jobs.vocabulary.nodes import is_gang
 from pool.slots.lease import ALIVE_MIN_S, alive_interval
 from protocol.messages.offers import ClaimChanged, JobUsed, OfferedMatch
-from protocol.messages.startd import ClaimAnswer, Coalesced, ReconnectAnswer, RequestClaim
+from protocol.messages.startd import ClaimAnswer, Coalesced, EarlyOrder, ReconnectAnswer, RequestClaim
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, Service, answer
 from protocol.security import needs
@@ -181,22 +183,26 @@ class Claims:
         """Claim the slot and put it to work."""
         core = self.core
         core.requested[job] = lambda: self.happens(claim, Unneeded())
-        refused = await self.ask_for(claim, job)
-        core.requested.pop(job, None)
-        self._asking.discard(job)
-        job.busy = False
+        shadow, early = None, early_order(self, self._agents, claim, job)
+        with core.executions.expecting(early.activation, claim.public) if early is not None else nullcontext():
+            refused = await self.ask_for(claim, job, early)
+            core.requested.pop(job, None)
+            self._asking.discard(job)
+            job.busy = False
+            if not refused:
+                shadow = self._first(claim, job, early)
         if refused:
             self.refused(claim, job, refused)
         else:
-            await self.work(claim, self._first(claim, job))
+            await self.work(claim, shadow)
 
-    async def ask_for(self, claim: Claim, job: Job) -> str:
+    async def ask_for(self, claim: Claim, job: Job, early: EarlyOrder | None = None) -> str:
         """Ask for the slot; why its startd does not grant it, or nothing."""
         assert claim.id is not None
         try:
             startd = self.startd(claim.startd)
             self._let_in(claim)
-            answer = await startd.ask_for(self._claim_request(claim, claim.id, job))
+            answer = await startd.ask_for(self._claim_request(claim, claim.id, job, early))
             fault("schedd.claim_requested")
             refused = "" if answer.granted else answer.reason or "no reason given"
             if not refused and not self._granted(claim, answer):
@@ -291,7 +297,7 @@ class Claims:
         self._granted(claim, made.answer)
         core.tasks.start(self._guarded, claim, job, partial(self.work, claim, self._first(claim, job)))
 
-    def _claim_request(self, claim: Claim, id: ClaimId, job: Job) -> RequestClaim:
+    def _claim_request(self, claim: Claim, id: ClaimId, job: Job, early: EarlyOrder | None) -> RequestClaim:
         return RequestClaim(
             claim_id=id,
             job_ad=with_exprs(self.core.queue.ad(job).flat(), claim.exprs),
@@ -302,9 +308,10 @@ class Claims:
             shadow_address=self.shadow_address(claim),
             ticket=claim.ticket.secret,
             room=list(claim.room),
+            early=early,
         )
 
-    def _first(self, claim: Claim, job: Job) -> Shadow | None:
+    def _first(self, claim: Claim, job: Job, early: EarlyOrder | None = None) -> Shadow | None:
         """Begin the job that the slot was claimed for, if it still wants to run, or one like it."""
         core = self.core
         core.settle(job, tell=False)  # it waits no longer than this function takes
@@ -312,7 +319,8 @@ class Claims:
         core.waiting.discard(job)
         core.work_changed(False)
         if wants:
-            shadow = begin(self, claim, job)
+            is_right = early is not None and still_right(self, claim, job, early)
+            shadow = begin(self, claim, job, early.activation if early is not None and is_right else "")
             if shadow is not None:
                 return shadow
         return self.next(claim)

@@ -105,25 +105,33 @@ def _wished(claims: Claims, claim: Claim, wish: RunNowWish) -> Shadow | None:
     return begin(claims, claim, wish.job)
 
 
-def begin(claims: Claims, claim: Claim, job: Job) -> Shadow | None:
-    """Make an execution of the job under the claim, as part of the current transaction; None when it was held."""
+def begin(claims: Claims, claim: Claim, job: Job, activation: str = "") -> Shadow | None:
+    """Make an execution of the job under the claim, as part of the current transaction; None when it was held.
+
+    `activation`: what the startd was told already that it will be called.
+    """
     core = claims.core
     ad = core.queue.ad(job)
     try:
-        expanded = late_macros.expand(ad, claim.slot_ad) if _has_macros(claims, job) else {}
+        expanded = late_macros.expand(ad, claim.slot_ad) if has_macros(claims, job) else {}
     except late_macros.CannotExpand as error:
         core.hold(job, error.message, 0)
         return None
-    activation = f"{core.start.world.rng.getrandbits(64):016x}"
-    shadow = claims.new_shadow(claim, job, activation, expanded)
+    shadow = claims.new_shadow(claim, job, activation or new_activation(core), expanded)
+    shadow.is_early = bool(activation)
     claims.renew_tickets(claim)
     core.queue.set_busy(job, True)
     claim.shadow = shadow
-    claims.happens(claim, JobGiven(activation))
+    claims.happens(claim, JobGiven(shadow.activation))
     core.executions.begins(job, shadow)
     note_begin(core, job, claim, expanded)
     core.queue.claim_works(claim.work())
     return shadow
+
+
+def new_activation(core: Core) -> str:
+    """What an execution is called."""
+    return f"{core.start.world.rng.getrandbits(64):016x}"
 
 
 def note_begin(core: Core, job: Job, claim: Claim, expanded: dict[str, object]) -> None:
@@ -161,7 +169,7 @@ async def keep_idle(claims: Claims, claim: Claim, keep_s: float) -> Shadow | Non
     return None
 
 
-def _has_macros(claims: Claims, job: Job) -> bool:
+def has_macros(claims: Claims, job: Job) -> bool:
     """Whether the job, or its cluster, may have `$$(...)` to expand."""
     cluster = job.cluster
     if cluster.macros is None:

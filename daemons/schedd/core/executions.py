@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
+
+import trio
 
 from pool.classad import ClassAd
 from pool.jobs.queue.cluster import Job
@@ -36,6 +40,8 @@ class Executions:
         """Those of parallel jobs; of each, node 0 is in `shadow_of` as well."""
         self.local: dict[Job, Execution] = {}
         """Those that have no slot (local and scheduler universe)."""
+        self._expected: dict[str, tuple[str, trio.Event]] = {}
+        """Those that may begin with claims that are being asked for: of each the claim, and when that is known."""
         self._starts, self._stops = Bursts(), Bursts()
 
     def of(self, job: Job) -> Execution | None:
@@ -53,6 +59,20 @@ class Executions:
         """The job runs in a slot, or is about to."""
         self.shadows[shadow.activation] = self.shadow_of[job] = shadow
 
+    @contextmanager
+    def expecting(self, activation: str, claim: str) -> Iterator[None]:
+        """Inside the block a claim is asked for whose startd may give a starter this execution with the grant."""
+        self._expected[activation] = claim, trio.Event()
+        try:
+            yield
+        finally:
+            self._expected.pop(activation)[1].set()
+
+    async def until_known(self, activation: str, claim: str | None) -> None:
+        """Wait until this execution has begun, or will not, if it is one that may begin with that claim."""
+        if (expected := self._expected.get(activation)) is not None and expected[0] == claim:
+            await expected[1].wait()
+
     def pause_before_start(self, job_ad: ClassAd | None = None, slot_ad: ClassAd | None = None) -> float:
         """How long the next start of a job has to wait; the one after it waits as long as this job asks for."""
         settings = self._point.settings
@@ -64,6 +84,11 @@ class Executions:
             delay_s=settings.start_delay_s,
             own_delay_s=max(0.0, min(own, most) if most else own),
         )
+
+    @property
+    def start_at_once(self) -> bool:
+        """Whether the next start of a job need not wait for others'."""
+        return self._starts.has_room(self._point.now(), delay_s=self._point.settings.start_delay_s)
 
     def pause_before_stop(self) -> float:
         """How long the next job that shall leave its slot is left alone."""

@@ -138,7 +138,12 @@ class Activation:
             self._core.log.always(f"The files of job {self._job.id} cannot move: {error}")
 
     def _wants_files(self, ad: ClassAd) -> bool:
-        return wants_transfer(ad, self._claim.slot_ad) or wants_remote_io(ad) or ad.eval_bool("WantIOProxy", False)
+        return wants_files(ad, self._claim.slot_ad)
+
+
+def wants_files(job: ClassAd, slot: ClassAd) -> bool:
+    """Whether a job's starter has to do with its owner's file agent."""
+    return wants_transfer(job, slot) or wants_remote_io(job) or job.eval_bool("WantIOProxy", False)
 
 
 def _limit(job: ClassAd, name: str, general: int) -> int:

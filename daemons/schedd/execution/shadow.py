@@ -61,8 +61,8 @@ class Shadow:
     """One execution. `job`, `claim` and `activation` never change."""
 
     __slots__ = (
-        *("_agents", "_alarm", "_is_begun", "_news", "_order", "_pause", "_terms", "activation", "claim"),
-        *("claims", "core", "execution", "is_acknowledged", "is_durable", "job", "starter"),
+        *("_agents", "_alarm", "_is_begun", "_news", "_order", "_pause", "_terms", "activation", "claim", "claims"),
+        *("core", "execution", "is_acknowledged", "is_durable", "is_early", "is_prepared", "job", "starter"),
     )
 
     def __init__(
@@ -95,6 +95,10 @@ class Shadow:
         """The connection to the starter, while it is there."""
         self.is_durable = False
         """The execution is on disk: from now on its starter may run the job."""
+        self.is_early = False
+        """A starter may have it already."""
+        self.is_prepared = False
+        """What its starter is given is ready."""
         self.is_acknowledged = False
         """The result is durable and logged; the starter may forget it."""
         self._news = Signal()
@@ -153,13 +157,17 @@ class Shadow:
 
     async def begin(self) -> None:
         """Set the execution going; when it is over, and not before it is durable, the claim goes on (`goes_on`)."""
-        if self.execution.known is Known.UNASKED:
+        is_new = self.execution.known is Known.UNASKED
+        if is_new and not self.is_early:
             self._start(self._prepare)  # it becomes durable meanwhile; until then its starter gets no answer
         if not self.is_durable:
-            await self.core.writer.after_words()  # the startd's
+            if not self.is_early:
+                await self.core.writer.after_words()  # the startd's
             await self.core.writer.durable()
             self.note_durable()
             fault("schedd.claim_granted")
+        if is_new and self.is_early:  # it is the answer that its starter waits for
+            self._start(self._prepare)
         self._is_begun = True
         if self.execution.is_over:
             self._end()
@@ -168,6 +176,7 @@ class Shadow:
 
     def _end(self) -> None:
         """It is known what came of it; a task concludes it."""
+        self._news.fire()
         if self._pause is not None:
             self._pause.cancel()
         if self._is_begun:
@@ -185,6 +194,14 @@ class Shadow:
         """Its starter may forget the result."""
         self.is_acknowledged = True
         self._news.fire()
+
+    async def until_prepared(self) -> None:
+        """Wait until all is ready that it is started with, or it is over."""
+        await self._news.until(lambda: self.is_prepared or self.execution.is_over)
+
+    def job_ad(self) -> ClassAd:
+        """The job as its starter sees it."""
+        return self._terms.job_ad()
 
     async def until_durable(self) -> None:
         """Wait until the starter may run the job."""
@@ -237,6 +254,8 @@ class Shadow:
             self._cannot_start("", slot_is_good=True)
         else:
             self._happens(events.Prepared())
+            self.is_prepared = True
+            self._news.fire()
             if self.execution.is_over:  # nobody wants it any more
                 await self._terms.close_transfer()
 
@@ -353,6 +372,7 @@ class Shadow:
 
     def recovered(self) -> None:
         """This execution began in an earlier life of the schedd."""
+        self.is_prepared = True
         self.note_durable()
         ad = self._ad
         began, started = ad.eval_int("JobCurrentStartExecutingDate"), ad.eval_int("ShadowBday", 0)

@@ -10,7 +10,7 @@ from daemons.schedd.core.core import Core
 from daemons.schedd.execution.shadow import Shadow
 from pool.base.errors import PeerError
 from pool.jobs.changes import End
-from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady, StarterRests
+from protocol.messages.shadow import GoAhead, JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady, StarterRests
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
@@ -48,16 +48,22 @@ class Starters:
     def _shadow(self, peer: Peer, activation: str) -> Shadow | None:
         return shadow_of(self._core, peer, activation)
 
-    async def ready(self, peer: Peer, request: StarterReady) -> Done:
+    async def ready(self, peer: Peer, request: StarterReady) -> GoAhead:
         """A starter is here, or here again; answered when the queue knows that the job was given away."""
+        if request.wants_job:  # it may be here before its claim's grant
+            await self._core.executions.until_known(request.activation, peer.ticket)
         shadow = self._shadow(peer, request.activation)
-        if shadow is None or shadow.is_given_up:
+        if shadow is None:
+            raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
+        if request.wants_job:
+            await shadow.until_prepared()
+        if shadow.is_given_up:
             raise PeerError(f"no execution {request.activation} of job {request.job_id} is known here")
         shadow.starter_ready(peer, request.starter_address)
         await shadow.until_durable()
         if shadow.is_given_up:
             raise PeerError(f"the execution {request.activation} of job {request.job_id} is over")
-        return DONE
+        return GoAhead(job_ad=shadow.job_ad() if request.wants_job else None)
 
     def rests(self, peer: Peer, request: StarterRests) -> Done:
         """The starter goes, and nothing is wrong with that."""

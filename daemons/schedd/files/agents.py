@@ -116,6 +116,11 @@ class UserAgent:
         """The number of the last event that is still on its way; 0 when none is."""
         return self._queue[-1].row.seq if self._queue else 0
 
+    @property
+    def address(self) -> str:
+        """Where starters reach it; empty while it is not there."""
+        return self._peer.address if self._peer is not None and self._is_up() else ""
+
     # ---- transfers
 
     async def open_transfer(self, request: OpenTransfer) -> str:
@@ -375,6 +380,11 @@ class Agents:
             if self._tasks is not None:
                 self._tasks.keep(agent.run)
         return agent
+
+    def address_of(self, owner: str) -> str:
+        """Where starters reach a user's agent; empty while there is none."""
+        agent = self._users.get(owner)
+        return agent.address if agent is not None else ""
 
     def put(self, rows: Iterable[EventRow], *, check: bool = False) -> None:
         """Append these events, each to its own user's log."""

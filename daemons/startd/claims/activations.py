@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import trio
 
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.effects import say_started
 from daemons.startd.slots.moves import Moves
@@ -29,17 +31,47 @@ WORKLIFE_S: Final = 1200.0
 class Activations:
     """The start of each job."""
 
-    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves, starters: Starters) -> None:
+    def __init__(
+        self, start: DaemonStart, tasks: Tasks, slots: Slots, ads: Ads, moves: Moves, starters: Starters
+    ) -> None:
         self._start = start
+        self._tasks = tasks
         self._slots = slots
         self._ads = ads
         self._moves = moves
         self._starters = starters
+        self._early: dict[str, trio.Event] = {}
+        """By execution: those that are being given to a starter before they were asked for; set when that is over."""
 
     async def start(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
         """Set a starter to work on the job, which nothing stands against."""
         self._begin(slot, asked)
         return await self._run(slot, asked)
+
+    def begin_early(self, slot: Slot, asked: ActivateClaim) -> None:
+        """The same with the grant of the claim, before its schedd says so: that word comes (`ordered`), and counts."""
+        self._early[asked.activation] = trio.Event()
+        self._tasks.once(self._run_early, slot, asked)  # the grant goes out first: its schedd has more to do with it
+
+    async def _run_early(self, slot: Slot, asked: ActivateClaim) -> None:
+        try:
+            if not self.refusal(slot, asked.job_ad):
+                self._begin(slot, asked)
+                await self._run(slot, asked, early=True)
+        finally:
+            self._early.pop(asked.activation).set()
+
+    async def ordered(self, slot: Slot, asked: ActivateClaim) -> bool:
+        """The schedd has asked for an execution that has the slot: whether a starter has it."""
+        if (over := self._early.get(asked.activation)) is not None:
+            await over.wait()
+        if not runs(slot, asked.activation):
+            return False
+        assert slot.claim is not None
+        assert slot.claim.activation is not None
+        running = replace(slot.claim.activation, job_ad=asked.job_ad)  # as it is since the slot was granted
+        slot.claim = slot.claim.with_activation(running)
+        return True
 
     def begin_own(self, slot: Slot, asked: ActivateClaim) -> str:
         """Give the slot to fetched work, under a claim that no schedd holds; why not, when it cannot be."""
@@ -93,7 +125,7 @@ class Activations:
         slot.usage, slot.device_use = None, self._ads.monitored()
         self._moves.apply(slot, Event.ACTIVATE)
 
-    async def _run(self, slot: Slot, asked: ActivateClaim) -> ActivateAnswer:
+    async def _run(self, slot: Slot, asked: ActivateClaim, *, early: bool = False) -> ActivateAnswer:
         reason = ""
         for _ in range(2):  # a starter that was kept may turn out to be dead
             try:
@@ -101,7 +133,7 @@ class Activations:
                 if not self._still_wanted(slot, asked.activation):
                     reason = "the job was called back before it started"
                     break
-                await self._starters.run_job(starter, self._order(slot, asked))
+                await self._starters.run_job(starter, self._order(slot, asked, early=early))
             except PoolError as error:
                 reason = str(error)
                 if (failed := slot.starter) is not None:
@@ -127,7 +159,7 @@ class Activations:
         """Whether nothing has called the job back while its starter was made."""
         return runs(slot, activation) and slot.state.state is State.CLAIMED
 
-    def _order(self, slot: Slot, asked: ActivateClaim) -> RunJob:
+    def _order(self, slot: Slot, asked: ActivateClaim, *, early: bool) -> RunJob:
         assert slot.claim is not None
         assert slot.starter is not None
         assert slot.starter.slot is not None
@@ -144,6 +176,7 @@ class Activations:
             agent_address=asked.agent_address,
             agent_ticket=asked.agent_ticket,
             lease_s=min(slot.claim.lease.lease_s, LEASE_MAX_S),  # fetched work has one without an end
+            early=early,
         )
 
 

@@ -9,8 +9,11 @@ from protocol.wire.message import replace
 
 
 def claim_of_caller(peer: Peer, asked: RequestClaim) -> RequestClaim:
-    """What is asked, with the address that its starter is to call as one of the caller's pool."""
-    return replace(asked, shadow_address=of_pool(asked.shadow_address, peer.pool))
+    """What is asked, with the addresses that its starter is to call as ones of the caller's pool."""
+    early = asked.early
+    if early is not None:
+        early = replace(early, agent_address=of_pool(early.agent_address, peer.pool))
+    return replace(asked, shadow_address=of_pool(asked.shadow_address, peer.pool), early=early)
 
 
 def job_of_caller(peer: Peer, asked: ActivateClaim) -> ActivateClaim:

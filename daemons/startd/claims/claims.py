@@ -19,6 +19,7 @@ from daemons.base.faults import fault
 from daemons.base.pace import LoopTurns
 from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
+from daemons.daemon_core.tasks import Tasks
 from daemons.startd.claims.activations import Activations
 from daemons.startd.claims.callers import claim_of_caller, job_of_caller
 from daemons.startd.claims.make_room import MakeRoom
@@ -43,6 +44,7 @@ from protocol.messages.startd import (
     ClaimAnswer,
     ContinueClaim,
     DeactivateClaim,
+    EarlyOrder,
     KeepAlive,
     ReconnectAnswer,
     ReconnectClaim,
@@ -65,6 +67,7 @@ class Claims:
     def __init__(
         self,
         start: DaemonStart,
+        tasks: Tasks,
         slots: Slots,
         ads: Ads,
         moves: Moves,
@@ -79,7 +82,7 @@ class Claims:
         self._clear = clear
         self._turns = LoopTurns()
         self._room = MakeRoom(slots, ads, moves, self)
-        self.activations = Activations(start, slots, ads, moves, starters)
+        self.activations = Activations(start, tasks, slots, ads, moves, starters)
 
     def answers(self) -> list[Answer]:
         """What schedds ask."""
@@ -158,7 +161,10 @@ class Claims:
             self._moves.note(slot)
         self._start.log.always(f"{taken.short}: claimed by {asked.schedd_name} for {asked.submitter}")
         fault("startd.claim_granted")
-        return self._granted(taken, asked)
+        answer = self._granted(taken, asked)
+        if asked.early is not None:
+            self.activations.begin_early(taken, _activation(asked, asked.early))
+        return answer
 
     def objection(self, slot: Slot | None, asked: RequestClaim) -> str:
         """Why the claim cannot be had; empty when it can."""
@@ -264,7 +270,9 @@ class Claims:
         # Forked now, so that it is there when the job comes, and has met its schedd by then.
         if slot.starter is None:
             meeting = _meeting(asked) if asked.shadow_address else None
-            self._starters.prepare(asked.claim_id, slot.name, meeting, self._ads.matching(slot))
+            # With a job it is told of its slot anyway.
+            slot_ad = self._ads.matching(slot) if asked.early is None else None
+            self._starters.prepare(asked.claim_id, slot.name, meeting, slot_ad)
         return ClaimAnswer(
             granted=True,
             slot_name=slot.name,
@@ -284,9 +292,14 @@ class Claims:
         if slot is None or slot.claim is None:
             return ActivateAnswer(started=False, reason="there is no such claim", claim_is_good=False)
         running = slot.claim.activation
-        # The same request once more: its answer was lost.
+        # Begun with the grant; or the same request once more, as its answer was lost.
         if running is not None and running.activation == asked.activation:
-            return ActivateAnswer(started=True)
+            if await self.activations.ordered(slot, asked):
+                return ActivateAnswer(started=True)
+            slot = self._mine(peer, asked.claim_id)
+            if slot is None or slot.claim is None:
+                return ActivateAnswer(started=False, reason="the claim is over", claim_is_good=False)
+            running = slot.claim.activation
         if running is not None and not asked.concluded:
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
         if running is None:
@@ -417,6 +430,20 @@ class Claims:
         self._moves.holders.heard_from(slot, peer)
         if slot.claim is not None:
             slot.claim = slot.claim.renewed(now=trio.current_time())
+
+
+def _activation(asked: RequestClaim, early: EarlyOrder) -> ActivateClaim:
+    """The order as it will come, as far as it is known."""
+    return ActivateClaim(
+        claim_id=asked.claim_id,
+        activation=early.activation,
+        job_id=early.job_id,
+        job_ad=asked.job_ad,
+        shadow_address=asked.shadow_address,
+        ticket=asked.ticket,
+        agent_address=early.agent_address,
+        agent_ticket=early.agent_ticket,
+    )
 
 
 def _meeting(asked: RequestClaim) -> MeetSchedd:

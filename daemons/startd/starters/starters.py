@@ -80,7 +80,11 @@ class _Coming:
 
 
 class Starters:
-    """Makes starters and keeps them. `upcoming` names the slots that will want one next, the likeliest first."""
+    """Makes starters and keeps them.
+
+    `upcoming` names the slots that will want one next, the likeliest first; `example` is the ad of such a slot, or of
+    the one that it will be a part of.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Starters:
         records: StarterRecords,
         listener: StarterListener,
         upcoming: Callable[[int], list[str]],
+        example: Callable[[], ClassAd | None],
         machine: MachineParts,
         *,
         engine_trouble: Callable[[str], None],
@@ -97,7 +102,7 @@ class Starters:
         self._tasks = Tasks(nursery, start.log)
         self._records = records
         self._listener = listener
-        self._upcoming = upcoming
+        self._upcoming, self._example = upcoming, example
         self._zygote = start.world.zygote({name: KINDS[name] for name in ("starter", "homes")})
         self._births = Births(start, nursery, self._zygote, records, machine, self._answers, self._born)
         self._spares: list[LivingStarter] = []
@@ -152,7 +157,7 @@ class Starters:
             starter.tell(MeetSchedd())
             self._spares.append(starter)
 
-    def prepare(self, claim_id: str, slot_name: str, meeting: MeetSchedd | None, slot_ad: ClassAd) -> None:
+    def prepare(self, claim_id: str, slot_name: str, meeting: MeetSchedd | None, slot_ad: ClassAd | None) -> None:
         """This slot was claimed: let it have a starter before it asks, and the starter know schedd and slot."""
         if slot_name in self._ready or slot_name in self._coming:  # the same claim was asked for again
             return
@@ -164,7 +169,7 @@ class Starters:
         else:
             self._coming[slot_name] = coming = _Coming(meeting)
             self._tasks.once(self._make_for, slot_name, coming)
-        if (starter := self._ready.get(slot_name)) is not None:
+        if slot_ad is not None and (starter := self._ready.get(slot_name)) is not None:
             self._tasks.once(self._describe, starter, slot_ad)
         self._wanted.fire()
 
@@ -283,7 +288,10 @@ class Starters:
 
     async def _make_spare(self, execute: str, *, rehearses: bool) -> None:
         try:
-            self._spares.append(await self._births.fork(execute, rehearses=rehearses))
+            spare = await self._births.fork(execute, rehearses=rehearses)
+            if (example := self._example()) is not None:  # so that little is left to tell once it has a slot
+                await self._describe(spare, example)
+            self._spares.append(spare)
         except PoolError as error:
             self._start.log.always(f"Cannot make a starter: {error}")
 

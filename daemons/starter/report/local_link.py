@@ -45,6 +45,8 @@ class LocalLink:
         self._began: JobExecuting | None = None
         self.over: str | None = None
         """Never set: there is nobody who could stop waiting."""
+        self.granted: ClassAd | None = None
+        """Never set: the machine knows its slot when it fetches work for it."""
 
     async def run(self) -> None:
         """There is no connection to keep."""

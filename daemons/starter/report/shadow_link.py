@@ -17,6 +17,7 @@ from daemons.base.log import Log
 from daemons.base.sync import Backoff, Signal
 from daemons.starter.report.line import SharedConnection
 from pool.base.errors import PeerError, PoolError
+from pool.classad import ClassAd
 from pool.slots.lease import ALIVE_INTERVAL_S, alive_interval
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady, StarterRests
 from protocol.messages.starter import RunJob
@@ -45,6 +46,9 @@ class ShadowLink:
         self._executing: JobExecuting | None = None
         self._told = False
         self._patience = FIRST_CONTACT_S
+        self._wants_job = job.early
+        self.granted: ClassAd | None = None
+        """The job as it is with this slot, where it was ordered before the schedd knew the slot."""
         self.over: str | None = None
         """Why nobody waits for the job any more, in words: the schedd has refused it, or the lease has run out."""
 
@@ -86,7 +90,10 @@ class ShadowLink:
             self._log.always("Cannot reach the schedd", address=job.shadow_address, error=str(error))
             return None
         try:
-            await peer.call(StarterReady(job_id=job.job_id, activation=job.activation))
+            ready = StarterReady(job_id=job.job_id, activation=job.activation, wants_job=self._wants_job)
+            said = await peer.call(ready)
+            if self._wants_job:
+                self._wants_job, self.granted = False, said.job_ad
             if self._executing is not None:  # also when it was told before: that schedd may have died of it
                 await peer.call(self._executing)
                 self._told = True

@@ -13,6 +13,10 @@ class Bursts:
         self._latest = float("-inf")
         self._free_at = float("-inf")
 
+    def has_room(self, now: float, *, delay_s: float) -> bool:
+        """Whether the next one need not wait, as far as is known now."""
+        return delay_s <= 0 and now >= self._free_at
+
     def book(self, now: float, *, count: int, delay_s: float, own_delay_s: float = 0.0) -> float:
         """How many seconds to wait from `now` on. `own_delay_s`: what comes next keeps at least this distance."""
         at = max(now, self._free_at)

@@ -40,6 +40,7 @@ from protocol.messages.startd import (
     ClaimAnswer,
     ContinueClaim,
     DeactivateClaim,
+    EarlyOrder,
     KeepAlive,
     ReconnectAnswer,
     ReconnectClaim,
@@ -89,6 +90,11 @@ class Running:
     """An activation at a fake startd."""
 
     order: ActivateClaim
+    early: bool = False
+    """It was begun with the grant of the claim."""
+    told: ClassAd | None = None
+    """The job, as the schedd then told the starter of it."""
+    over: trio.Event = field(default_factory=trio.Event)
     stopped: trio.Event = field(default_factory=trio.Event)
     stops: list[DeactivateClaim] = field(default_factory=list)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -113,6 +119,12 @@ class FakeStartd:
         """What was said with the releases that came."""
         self.alive: list[float] = []
         self.refuses = ""
+        self.grants = trio.Event()
+        """Until it is set, the schedd hears nothing of a claim, though that is granted."""
+        self.grants.set()
+        self.asked: list[RequestClaim] = []
+        self.early: list[Running] = []
+        """What was begun with grants."""
         self.has: dict[str, object] = {}
         """What its slots say beside the ordinary."""
         self.peers: dict[str, Peer] = {}
@@ -168,11 +180,15 @@ class FakeStartd:
 
     # ---- what a schedd asks
 
-    def claim(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+    async def claim(self, peer: Peer, asked: RequestClaim) -> ClaimAnswer:
+        self.asked.append(asked)
         if self.refuses:
             return ClaimAnswer(granted=False, reason=self.refuses)
         self.claims[asked.claim_id] = asked
         self.peers[asked.claim_id] = peer
+        if asked.early is not None and not asked.job_ad.eval_bool("Refused", False):
+            self._begin_early(asked, asked.early)
+        await self.grants.wait()
         offer = next(offer for offer in self.offers if offer == asked.claim_id)
         return ClaimAnswer(
             granted=True,
@@ -182,7 +198,26 @@ class FakeStartd:
             alive_interval_s=asked.alive_interval_s,
         )
 
-    def activate(self, peer: Peer, asked: ActivateClaim) -> ActivateAnswer:
+    def _begin_early(self, asked: RequestClaim, early: EarlyOrder) -> None:
+        order = ActivateClaim(
+            claim_id=asked.claim_id,
+            activation=early.activation,
+            job_id=early.job_id,
+            job_ad=asked.job_ad,
+            shadow_address=asked.shadow_address,
+            ticket=asked.ticket,
+        )
+        self.running[asked.claim_id] = running = Running(order, early=True)
+        self.early.append(running)
+        self.bench.nursery.start_soon(self._run, running)
+
+    async def activate(self, peer: Peer, asked: ActivateClaim) -> ActivateAnswer:
+        before = self.running.get(asked.claim_id)
+        if before is not None and before.order.activation == asked.activation:
+            self.orders.append(asked)
+            return ActivateAnswer(started=True)
+        if before is not None and asked.concluded:
+            await before.over.wait()
         if asked.claim_id not in self.claims:
             return ActivateAnswer(started=False, reason="no such claim", claim_is_good=False)
         if asked.job_ad.eval_bool("Refused", False):
@@ -240,20 +275,24 @@ class FakeStartd:
             async with trio.open_nursery() as nursery:
                 await self._report(nursery, running)
                 nursery.cancel_scope.cancel()
-        self.running.pop(order.claim_id, None)
+        if self.running.get(order.claim_id) is running:
+            del self.running[order.claim_id]
+        running.over.set()
 
     async def _report(self, nursery: trio.Nursery, running: Running) -> None:
         order = running.order
         security = Security(SecuritySettings(trust_domain="pool.test", uid_domain="pool.test")).with_ticket(
             order.ticket
         )
-        began, ran, ended = self.bench.host.world.wall(), False, None
+        began, ran, ended = 0.0, False, None
         while True:
             try:
                 peer = await endpoints.open_peer(
                     nursery, order.shadow_address, security=security, network=self.bench.host.network
                 )
-                await peer.call(StarterReady(job_id=order.job_id, activation=order.activation))
+                ready = StarterReady(job_id=order.job_id, activation=order.activation, wants_job=running.early)
+                running.told = (await peer.call(ready, timeout=None)).job_ad
+                began = began or self.bench.host.world.wall()
                 await peer.call(JobExecuting(job_id=order.job_id, activation=order.activation, at=began, ad=ClassAd()))
                 if not ran:
                     runs_for = order.job_ad.eval_float("RunsFor", 0.0)

@@ -21,6 +21,7 @@ from protocol.messages.startd import (
     ActivateClaim,
     ClaimAnswer,
     DeactivateClaim,
+    EarlyOrder,
     KeepAlive,
     ReleaseClaim,
     RequestClaim,
@@ -74,9 +75,15 @@ class FakeSchedd:
     heard: trio.Event = field(default_factory=trio.Event)
 
     async def claim(
-        self, claim_id: str, job: ClassAd | None = None, *, lease_s: float = 2400.0, room: Sequence[str] = ()
+        self,
+        claim_id: str,
+        job: ClassAd | None = None,
+        *,
+        lease_s: float = 2400.0,
+        room: Sequence[str] = (),
+        early: str = "",
     ) -> Held:
-        """Ask for a claim."""
+        """Ask for a claim; `early`: the execution that may begin with the grant."""
         job = job if job is not None else a_job()
         request = RequestClaim(
             claim_id=claim_id,
@@ -88,6 +95,7 @@ class FakeSchedd:
             shadow_address="<shadow>",
             ticket="ticket",
             room=list(room),
+            early=EarlyOrder(activation=early, job_id=JobId(1, 0)) if early else None,
         )
         return Held(claim_id, await self.peer.call(request, timeout=None), job)
 

@@ -27,7 +27,7 @@ from pool.execute.cgroup import Trees, claim_group
 from protocol.messages.agent import OpenTransfer
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import AskTurn, EndTurn, TransferReport
-from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
+from protocol.messages.shadow import GoAhead, JobEnded, JobExecuting, JobNotice, JobUpdate, StarterReady
 from protocol.messages.starter import (
     ActivationOver,
     EngineTrouble,
@@ -83,6 +83,8 @@ class Bench:
     heard: list[Any] = field(default_factory=list)
     callers: list[Peer] = field(default_factory=list)
     """Who said StarterReady, each time."""
+    granted: ClassAd | None = None
+    """What a starter that was ordered early is told of its job."""
     slot: StarterSlot = field(default_factory=lambda: StarterSlot(name=SLOT))
     """What the starter is told with each job."""
     _news: trio.Event = field(default_factory=trio.Event)
@@ -151,7 +153,7 @@ class Bench:
         """Be gone, connections and all."""
         self._schedd.cancel()
 
-    def _hear(self, peer: Peer, message: Any) -> Done:
+    def _hear(self, peer: Peer, message: Any) -> Done | GoAhead:
         if isinstance(message, StarterReady):
             if peer.ticket not in (message.activation, "claim"):
                 raise PeerError("no such activation")
@@ -159,6 +161,8 @@ class Bench:
         self.heard.append(message)
         news, self._news = self._news, trio.Event()
         news.set()
+        if isinstance(message, StarterReady):
+            return GoAhead(job_ad=self.granted if message.wants_job else None)
         return DONE
 
     async def until(self, kind: type[Any], activation: str = "", count: int = 1) -> Any:
@@ -202,6 +206,7 @@ class Bench:
         spool: bool = False,
         claim: str = "",
         disk: int | None = None,
+        early: bool = False,
     ) -> str:
         """Have the starter run this job, under a claim of its own or the one named; its activation."""
         assert self.startd is not None
@@ -231,6 +236,7 @@ class Bench:
                 agent_address=address,
                 agent_ticket="files" if files else "",
                 lease_s=lease_s,
+                early=early,
             )
         )
         return activation

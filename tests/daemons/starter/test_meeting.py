@@ -54,3 +54,12 @@ async def test_a_schedd_that_cannot_be_met_costs_the_claims_first_job_nothing() 
         assert b.startd is not None
         await b.startd.call(MeetSchedd(shadow_address=str(b.root / "nobody.sock"), ticket="nothing"))
         assert (await b.ended(await b.run(b.job_ad("exit 0")))).ending is Ending.EXITED
+
+
+async def test_a_job_that_was_ordered_early_runs_as_the_schedd_then_tells_of_it() -> None:
+    async with bench() as b:
+        ad = "$_CONDOR_JOB_AD"
+        script = f"grep -q ^Granted {ad} && ! grep -q ^Outdated {ad}"
+        b.granted = b.job_ad(script, **own(Granted=1))
+        ended = await b.ended(await b.run(b.job_ad("exit 3", **own(Outdated=1)), early=True))
+        assert (ended.ending, ended.ad["ExitCode"]) == (Ending.EXITED, 0)

@@ -8,6 +8,7 @@ import pytest
 from daemons.host import sandbox
 from daemons.host.account import own_account
 from pool.classad import ClassAd
+from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME
 
 
 def test_a_sandbox_is_for_its_account_alone(tmp_path: Path) -> None:
@@ -50,7 +51,8 @@ def test_a_sandbox_is_no_other_jobs_that_somebody_was_let_into_or_that_has_grown
 
 
 def test_the_ads_can_be_read_by_the_job(tmp_path: Path) -> None:
-    sandbox.write_ads(str(tmp_path), own_account(), ClassAd({"Cmd": "x"}).long(), ClassAd({"Memory": 5}).long())
+    ads = {JOB_AD_NAME: ClassAd({"Cmd": "x"}).long(), MACHINE_AD_NAME: ClassAd({"Memory": 5}).long()}
+    sandbox.write_ads(str(tmp_path), own_account(), ads)
     assert (tmp_path / ".job.ad").read_text() == 'Cmd = "x"\n'
     assert (tmp_path / ".machine.ad").read_text() == "Memory = 5\n"
 
