@@ -22,7 +22,7 @@ from typing import Final
 
 from daemons.base.linux import status_fields
 from daemons.host.account import Account, acting_as
-from daemons.host.first_process import FirstProcess, start_first_process
+from daemons.host.first_process import PATH, FirstProcess, start_first_process
 from daemons.host.mounts import mounted_below, mounts
 from pool.base.errors import PoolError, UserError
 from pool.base.paths import is_below
@@ -171,10 +171,15 @@ def _furnish(isolation: Isolation, account: Account) -> None:
             if os.path.isdir(directory)
         ]
         # The private directories were opened before: behind the new tmpfs they could not be found by name.
+        own = _opened(opened, isolation.sandbox, _DIRECTORY) if isolation.execute or isolation.place else -1
         if isolation.execute:
-            _hide_others(isolation, _opened(opened, isolation.sandbox, _DIRECTORY))
+            _hide_others(isolation, own)
         for directory, source in places:
             mount(f"/proc/self/fd/{source}", directory, flags=_MS_BIND, named=isolation.behind(directory))
+        if isolation.place:
+            # Never a path that somebody names: whoever does could cover what programs with rights of their own read.
+            os.makedirs(isolation.place, 0o755, exist_ok=True)
+            mount(f"/proc/self/fd/{own}", isolation.place, flags=_MS_BIND, named=isolation.sandbox)
     for path in isolation.hidden:
         if os.path.exists(path):
             mount("/dev/null", path, flags=_MS_BIND)
@@ -335,6 +340,13 @@ def mount_proc_by_child() -> None:
             pass
     if answer != "+":
         raise IsolationError(answer or "a process of the namespace died")
+
+
+def begin_pids_after(number: int) -> None:
+    """The next processes of the namespace in which this one makes its children have larger numbers than that."""
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", f"echo {number} > /proc/sys/kernel/ns_last_pid"], {"PATH": PATH})
+    if os.waitpid(pid, 0)[1] != 0:
+        raise IsolationError("the numbers of the job's processes cannot be chosen (/proc/sys/kernel/ns_last_pid)")
 
 
 def mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: str = "", named: str = "") -> None:

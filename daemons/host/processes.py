@@ -172,6 +172,11 @@ class Processes:
         """Whether the present job is in a pid namespace, which ends with a process of this one's."""
         return self._first is not None
 
+    @property
+    def first_pid(self) -> int:
+        """The first process of that namespace; 0: there is none."""
+        return self._first[0].pid if self._first is not None else 0
+
     def _below(self) -> set[int]:
         """Everybody, ended ones too."""
         return descendants(self._keeper) - {os.getpid()} if self._keeper else descendants(os.getpid())
@@ -220,6 +225,10 @@ class Processes:
             group.freeze(True)
         else:
             tree.stop_all(self._below)
+
+    def go_on(self) -> None:
+        """Let those go on that have been stopped one by one."""
+        tree.send(self.living(), signal.SIGCONT)
 
     def resume(self, group: ControlGroup) -> None:
         """Let them go on."""

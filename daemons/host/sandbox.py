@@ -62,13 +62,19 @@ def write_ads(path: str, account: Account, texts: Mapping[str, str]) -> None:
 
 def wrapper_error(path: str, account: Account) -> str | None:
     """What a job wrapper that failed has said, at most some thousand characters; None when none has."""
+    said = read_as(account, os.path.join(path, WRAPPER_ERROR_NAME), 4096)
+    return None if said is None else said.strip()
+
+
+def read_as(account: Account, path: str, bytes_max: int) -> str | None:
+    """How a file begins that the account may have made; None where there is no regular file."""
     with acting_as(account):
         try:
-            fd = os.open(os.path.join(path, WRAPPER_ERROR_NAME), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
         try:
-            return os.read(fd, 4096).decode(errors="replace").strip() if stat.S_ISREG(os.fstat(fd).st_mode) else None
+            return os.read(fd, bytes_max).decode(errors="replace") if stat.S_ISREG(os.fstat(fd).st_mode) else None
         finally:
             os.close(fd)
 
@@ -89,6 +95,12 @@ def stamps(path: str) -> dict[str, Stamp]:
 
 class GivenUp(Exception):
     """There was something better to do than to go on measuring."""
+
+
+def directories(path: str) -> list[str]:
+    """The directories at the top of the sandbox; no links."""
+    with os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 
 
 def disk_usage(path: str, *, ahead: bool = True, give_up: Callable[[], bool] | None = None) -> tuple[int, int]:

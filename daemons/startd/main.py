@@ -11,7 +11,7 @@ Source: HTCondor's manual, "Configuration for Execution Points", "Startd Daemon 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -111,7 +111,7 @@ class Startd:
         self.moves = Moves(start, tasks, self.slots, self.ads, self._hands())
         self.reports = Reports(start, self.slots, self.ads, self.moves)
         self.backfill = Backfill(start, tasks, self.slots, self.moves, records.trees)
-        self.starters = self._starters(nursery, discovered.refused)
+        self.starters = self._starters(nursery, discovered)
         began_with = self.hardware, self.layout
         self.shares = Shares(start, self.slots, self.ads, self.disk, began_with, self.measured)
         self.engine = EngineWatch(start, self.findings, records, lambda: {one.pid for one in self.starters.living})
@@ -161,7 +161,7 @@ class Startd:
             cron=self.cron_ads,
         )
 
-    def _starters(self, nursery: trio.Nursery, refused: Collection[str]) -> Starters:
+    def _starters(self, nursery: trio.Nursery, discovered: Discovered) -> Starters:
         return Starters(
             self.start,
             nursery,
@@ -169,7 +169,7 @@ class Startd:
             self.reports,
             self.upcoming,
             self.upcoming_ad,
-            MachineParts(self.hardware.memory, self.disk.store, refused),
+            MachineParts(self.hardware.memory, self.disk.store, discovered.refused, discovered.criu.program),
             engine_trouble=lambda reason: self.engine.trouble(reason),
         )
 

@@ -13,6 +13,7 @@ from daemons.starter.watch.figures import Figures
 from daemons.starter.watch.leaving import Leaving
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
+from pool.execute.criu import LAST_PLATFORM, PLATFORM, wants_criu
 from pool.execute.exit import Exited, Hold
 from pool.files.checkpoint import is_checkpoint, kept_on_eviction
 from pool.hooks.ads import Executed
@@ -32,7 +33,7 @@ class Checkpoints:
     async def keep(self, job: ClassAd) -> None:
         """Keep the checkpoint that the program has ended for; Held when it cannot be kept at all."""
         try:
-            await self._push(job)
+            await self.push(job)
         except HoldJob as error:
             reason = f"Starter failed to upload checkpoint: {error.hold.reason}"
             raise HoldJob(Hold(reason, HoldCode.FAILED_TO_CHECKPOINT, error.hold.subcode)) from None
@@ -42,9 +43,9 @@ class Checkpoints:
         if leaving.told is None or leaving.at_once or not self._figures.has_begun:
             return
         if _is_for_one(job, executed) or kept_on_eviction(job, leaving.told.cause):
-            await self._push(job)
+            await self.push(job)
 
-    async def _push(self, job: ClassAd) -> None:
+    async def push(self, job: ClassAd) -> None:
         """Have the agent keep it, and say so; one that it does not take is made up for by the next."""
         number = (job.eval_int("CheckpointNumber", -1) or 0) + 1
         request = self._request
@@ -61,6 +62,8 @@ class Checkpoints:
         job["CheckpointNumber"] = number
         ad = self._figures.usage.ad()
         ad.update({"CheckpointNumber": number, "LastCkptTime": int(time.time()), "BytesSent": float(size)})
+        if wants_criu(job):
+            job[LAST_PLATFORM] = ad[LAST_PLATFORM] = request.slot_ad.eval_str(PLATFORM) or ""
         await self._link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))
 
 

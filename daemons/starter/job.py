@@ -35,6 +35,7 @@ from daemons.starter.fetching import fetch_input, transfer_for
 from daemons.starter.files.outputs import Outputs
 from daemons.starter.files.streams import Streams
 from daemons.starter.hook_times import HookTimes, hooks_for
+from daemons.starter.images import Images
 from daemons.starter.launch.body import Scene
 from daemons.starter.launch.container_plan import image_of
 from daemons.starter.launch.context import Context
@@ -58,6 +59,7 @@ from daemons.starter.watch.watches import Watches
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
 from pool.containers.singularity import runs_in_singularity
+from pool.execute.criu import wants_criu
 from pool.execute.exit import Hold
 from pool.execute.isolation import HomeMount
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, RunPlan, facts
@@ -161,6 +163,18 @@ class JobRun:
         number = checkpoint_signal(self.job)
         if number is not None:
             self._running.ask_for_checkpoint(number)
+        elif wants_criu(self.job) and self._leaving.told is None and not self._running.suspended:
+            self._beside.start_soon(self._write_down)
+
+    async def _write_down(self) -> None:
+        """Have the program go on from here, should it be lost later."""
+        images, scene = self._running.images, self.scene
+        if images is None or scene is None:
+            return
+        try:
+            await images.take(scene)
+        except HoldJob as error:
+            self._hold_now(error.hold)
 
     def note_devices(self, used: ClassAd) -> None:
         """What it has used of its devices."""
@@ -376,6 +390,9 @@ class JobRun:
         """Run the program, again after each checkpoint of its own, and see to it that what it made is kept."""
         checkpoints = Checkpoints(self.request, outputs, self._figures, self._link, self.context.log)
         self._outputs = outputs
+        if wants_criu(self.job):
+            keep = partial(checkpoints.push, self.job)
+            self._running.images = Images(self.context, self.request, self._link, keep)
         resumes = outputs.goes_on and appends_output(self.job)
         result = await self._run_program(replace(plan, append_output=True) if resumes else plan, account)
         while has_made_one(self.job, result, self._running.executed):
@@ -385,6 +402,10 @@ class JobRun:
             result = await self._run_program(replace(plan, append_output=True), account)
         await self._end_hooks_and_streams(result)
         told = self._leaving.told
+        if self._running.images is not None and self._running.images.waits:
+            if not self._leaving.at_once:
+                await checkpoints.push(self.job)
+            return result
         if result.ending is Ending.EXITED or (told is not None and told.transfer and not self._leaving.at_once):
             sent = await outputs.push(result.ad.eval_int("ExitCode"))
             self._figures.moved["BytesSent"] = float(sent)
@@ -451,7 +472,8 @@ class JobRun:
                 return self._unless_wrapper_failed(result, plan, account)
             limits = self._planner.limits(self.job)
             attendants = self._attendants(terms, limits.memory)
-            result = await running.bare(self.job, plan, account, terms, limits, attendants)
+            restored = self._outputs is not None and self._outputs.has_images
+            result = await running.bare(self.job, plan, account, terms, limits, attendants, restored=restored)
             return self._unless_wrapper_failed(result, plan, account)
 
     def _unless_wrapper_failed(self, result: ActivationResult, plan: RunPlan, account: Account) -> ActivationResult:

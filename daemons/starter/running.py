@@ -24,10 +24,12 @@ import trio
 from daemons.base.faults import fault
 from daemons.base.sync import first_of
 from daemons.host.account import Account
+from daemons.starter.images import Images
 from daemons.starter.launch.bare import BareBody, start_bare
 from daemons.starter.launch.body import Body, Scene
 from daemons.starter.launch.container import started_in
 from daemons.starter.launch.context import Context
+from daemons.starter.launch.criu import CriuFailed, forget_images, restore
 from daemons.starter.launch.terms import Terms
 from daemons.starter.live.shell import Shells
 from daemons.starter.report.local_link import Link
@@ -38,13 +40,14 @@ from daemons.starter.watch.leaving import Leaving, vacate_s
 from daemons.starter.watch.watches import Watches
 from pool.classad import ClassAd
 from pool.execute.cgroup import CgroupLimits
-from pool.execute.exit import Exited, exited
+from pool.execute.exit import Exited, Hold, exited
 from pool.execute.plan import RunPlan
 from pool.execute.signals import HOLD, VACATE, soft_kill_signal
 from pool.hooks.ads import Executed
 from pool.jobs.vocabulary.endings import Ending
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.shadow import JobExecuting
-from protocol.messages.starter import RunJob
+from protocol.messages.starter import RunJob, StopJob
 
 SHORT_JOB_S: Final = 0.02
 """A job that is over sooner is not attended to; only at its end is it said that it ran."""
@@ -75,6 +78,8 @@ class ProgramRuns:
         self.ran_s: float | None = None
         """How long the last run was."""
         self.suspended = False
+        self.images: Images | None = None
+        """Of a program that can be written down before it leaves; then it is only to be ended."""
 
     def suspend(self) -> None:
         """Freeze the program; one that has not begun is frozen when it does."""
@@ -104,17 +109,35 @@ class ProgramRuns:
         terms: Terms,
         limits: CgroupLimits,
         attendants: Sequence[Attendant],
+        *,
+        restored: bool = False,
     ) -> ActivationResult:
-        """Run the program to its end, with `attendants` going on meanwhile, unless it is over in a moment."""
+        """Run the program to its end, with `attendants` going on meanwhile, unless it is over in a moment.
+
+        `restored`: it goes on from images in the sandbox.
+        """
         if not self._figures.has_begun:  # after a checkpoint the same job goes on
             self._context.processes.new_job()
-        body = await start_bare(self._context, plan, account, terms, limits)
+        if restored:
+            body: BareBody | ActivationResult = await self._restored(account, terms, limits)
+        else:
+            body = await start_bare(self._context, plan, account, terms, limits)
         if isinstance(body, ActivationResult):
             return body
         self._note_start(body.watched.pid, "The job runs", user=account.name)
         scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, body.watched.pid)
         self._runs(scene)
         return await self._watch(body, scene, attendants, limits.memory)
+
+    async def _restored(self, account: Account, terms: Terms, limits: CgroupLimits) -> BareBody | ActivationResult:
+        try:
+            body = await restore(self._context, account, terms, limits, self.sandbox)
+        except CriuFailed as error:
+            self._context.log.error("The job cannot go on", job=self._request.job_id, reason=str(error))
+            said = f"The job cannot go on from its checkpoint on {self._context.settings.host}: {error}"
+            return ActivationResult.held(Hold(said, HoldCode.FAILED_TO_CHECKPOINT))
+        forget_images(self.sandbox, account)
+        return body
 
     async def taken_over(
         self, rest: Rest, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, attendants: Sequence[Attendant]
@@ -248,7 +271,7 @@ class ProgramRuns:
         """Wait to be told, then end the program: politely first, unless it has to be fast."""
         told = await self._leaving.until_told()
         log, job_id = self._context.log, self._request.job_id
-        if not self._leaving.at_once:
+        if not self._leaving.at_once and not await self._goes_along(told, job):
             number = soft_kill_signal(job, HOLD if told.hold_code else VACATE)
             log.always("The job is asked to leave", job=job_id, signal=number)
             body.signal(number)
@@ -258,3 +281,22 @@ class ProgramRuns:
                 await self._leaving.until_at_once()
         log.always("The job is killed", job=job_id)
         await body.end()
+
+    async def _goes_along(self, told: StopJob, job: ClassAd) -> bool:
+        """Whether the program leaves as it is, to go on elsewhere; what has to leave for good does not."""
+        if self.images is None or self.scene is None or told.cause == "remove" or told.transfer:
+            return False
+        if self.suspended:
+            self.resume()
+        done = False
+        with trio.move_on_after(vacate_s(told, job)):
+            async with trio.open_nursery() as nursery:
+
+                async def unless_at_once() -> None:
+                    await self._leaving.until_at_once()
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(unless_at_once)
+                done = await self.images.take_along(self.scene)
+                nursery.cancel_scope.cancel()
+        return done

@@ -38,7 +38,8 @@ class Isolation:
     `private`: directories of the machine in whose place the job finds directories of its sandbox. `execute`: the
     directory of all sandboxes, of which the job sees only its own; empty: it sees them. `shared_memory`: it has a
     /dev/shm of its own. `processes`: it sees and reaches its own processes only. `hidden`: files of the machine in
-    whose place it finds /dev/null. `homes`: directories of the access point (want_remote_io).
+    whose place it finds /dev/null. `homes`: directories of the access point (want_remote_io). `place`: where it finds
+    its sandbox besides, so that it can go on elsewhere (want_checkpoint).
     """
 
     sandbox: str = ""
@@ -48,11 +49,13 @@ class Isolation:
     processes: bool = False
     hidden: tuple[str, ...] = ()
     homes: tuple[HomeMount, ...] = ()
+    place: str = ""
 
     @property
     def wanted(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.private or self.execute or self.shared_memory or self.processes or self.hidden or self.homes)
+        mounts = self.private or self.execute or self.shared_memory or self.hidden or self.homes or self.place
+        return bool(mounts or self.processes)
 
     def behind(self, directory: str) -> str:
         """Where a private directory really is: `/var/tmp` is `var/tmp` in the sandbox."""

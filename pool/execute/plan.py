@@ -21,6 +21,7 @@ from pool.base.units import parse_in_units
 from pool.classad import ClassAd
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import assigned_environment
+from pool.execute.criu import placed, wants_criu
 from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
 from pool.execute.remote_io import wants_remote_io
@@ -110,16 +111,31 @@ def wrapped(plan: RunPlan, wrapper: str, sandbox: str) -> RunPlan:
     )
 
 
+def placed_plan(plan: RunPlan, sandbox: str) -> RunPlan:
+    """The plan for a job that has its sandbox at a place that is the same on every machine."""
+    return replace(
+        plan,
+        program=placed(plan.program, sandbox),
+        arguments=tuple(placed(word, sandbox) for word in plan.arguments),
+        environment={name: placed(value, sandbox) for name, value in plan.environment.items()},
+        directory=placed(plan.directory, sandbox),
+        stdin=placed(plan.stdin, sandbox),
+        stdout=placed(plan.stdout, sandbox),
+        stderr=placed(plan.stderr, sandbox),
+    )
+
+
 def wants_transfer(job: ClassAd, slot: ClassAd) -> bool:
     """Whether the job's files move between the user's directory and the sandbox.
 
     None do where the job has them where they are (want_remote_io). ShouldTransferFiles decides, where IF_NEEDED asks if
     both sides see one file system. A job that cannot run as its owner there (root's never do) reaches none of the
-    owner's files, and so they always move.
+    owner's files, and so they always move; so do those of a job that can go on elsewhere with all its files
+    (want_checkpoint).
     """
     if wants_remote_io(job):
         return False
-    if _runs_as_a_stranger(job, slot):
+    if wants_criu(job) or _runs_as_a_stranger(job, slot):
         return True
     should = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()
     if should == "IF_NEEDED":

@@ -1,9 +1,10 @@
 """Checkpoints: files that a job wants kept so that it can go on from them, elsewhere or later.
 
 A job that exits in the way it has named (SuccessCheckpointExitCode, or ...BySignal) has made one, and is started again.
-With WhenToTransferOutput = ON_EXIT_OR_EVICT what is in the sandbox is kept when the job has to leave. The files are in
-the job's directory in SPOOL, each checkpoint in a directory of its own with a manifest of their digests; or at
-CheckpointDestination, a URL, and then only the manifest is in SPOOL.
+With WhenToTransferOutput = ON_EXIT_OR_EVICT what is in the sandbox is kept when the job has to leave. With
+want_checkpoint = criu the program need not know of it (`pool/execute/criu.py`). The files are in the job's directory in
+SPOOL, each checkpoint in a directory of its own with a manifest of their digests; or at CheckpointDestination, a URL,
+and then only the manifest is in SPOOL.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from pool.base.errors import PeerError
 from pool.base.url import is_url
 from pool.classad import ClassAd
+from pool.execute.criu import wants_criu
 from pool.execute.exit import Exited
 from pool.execute.signals import signal_number, soft_kill_signal
 from pool.files.spool import CHECKPOINT
@@ -27,7 +29,7 @@ FIRST: Final = 0
 
 def keeps_checkpoints(job: ClassAd) -> bool:
     """Whether this job needs a place at the access point for what it may resume from."""
-    return bool(job.eval_bool("WantFTOnCheckpoint", False)) or _on_eviction(job)
+    return bool(job.eval_bool("WantFTOnCheckpoint", False)) or _on_eviction(job) or wants_criu(job)
 
 
 def _on_eviction(job: ClassAd) -> bool:
@@ -51,8 +53,13 @@ def wants_signal(job: ClassAd) -> bool:
 
 def appends_output(job: ClassAd) -> bool:
     """Whether standard output goes on where it was when the job resumes: after its checkpoints, or if it says so."""
-    own = wants_signal(job) or job.eval_bool("WantFTOnCheckpoint", False)
+    own = wants_signal(job) or job.eval_bool("WantFTOnCheckpoint", False) or wants_criu(job)
     return bool(own) or job.eval_bool("EraseOutputAndErrorOnRestart") is False
+
+
+def is_asked_for_one(job: ClassAd) -> bool:
+    """Whether the machine's PERIODIC_CHECKPOINT is about this job."""
+    return wants_signal(job) or wants_criu(job)
 
 
 def checkpoint_signal(job: ClassAd) -> int | None:

@@ -13,9 +13,12 @@ from pool.base.errors import ClassAdError
 from pool.base.url import is_url, scheme_of
 from pool.base.words import SPACE
 from pool.classad import ClassAd, expr, quote
+from pool.execute import criu
+from pool.execute.criu import wants_criu
 from pool.execute.remote_io import ABILITY, wants_remote_io
 from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
+from pool.submit.checkpoints import ON_THE_SAME_KIND
 from pool.submit.job import JobDraft, is_undefined, literal_number, split_commas
 from pool.submit.policy import deferral_cause
 from pool.submit.program import image_kind
@@ -74,10 +77,19 @@ def requirements(job: JobDraft) -> None:
     if job.universe in _TRANSFERRING:
         _files(job, clauses)
     _clock(job, clauses)
-    if job.is_true("WantFTOnCheckpoint") and not clauses.reads("HasSelfCheckpointTransfers"):
-        clauses.add("TARGET.HasSelfCheckpointTransfers")
+    _checkpoints(job, clauses)
     _cuda(job, clauses)
     job.put_expr("Requirements", clauses.text, "requirements")
+
+
+def _checkpoints(job: JobDraft, clauses: _Clauses) -> None:
+    if job.is_true("WantFTOnCheckpoint") and not clauses.reads("HasSelfCheckpointTransfers"):
+        clauses.add("TARGET.HasSelfCheckpointTransfers")
+    if wants_criu(job.ad):
+        if not clauses.reads(criu.ABILITY):
+            clauses.add(f"TARGET.{criu.ABILITY}")
+        if not clauses.reads(criu.PLATFORM):
+            clauses.add(ON_THE_SAME_KIND)
 
 
 def _references(job: JobDraft, text: str) -> tuple[set[str], set[str]]:

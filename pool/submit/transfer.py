@@ -11,8 +11,10 @@ import re
 
 from pool.base.units import requested_amount
 from pool.base.words import SPACE
+from pool.execute.criu import wants_criu
 from pool.execute.remote_io import wants_remote_io
 from pool.jobs.vocabulary.universes import Universe
+from pool.submit.checkpoints import check_criu, check_word
 from pool.submit.job import JobDraft, split_commas, strip_quotes
 
 _SHOULD = {"yes": "YES", "no": "NO", "if_needed": "IF_NEEDED", "true": "YES", "false": "NO", "auto": "IF_NEEDED"}
@@ -175,6 +177,10 @@ def _check_remote_io(job: JobDraft, said: str | None) -> None:
 
 def _should(job: JobDraft) -> tuple[str, bool]:
     said = job.param("ShouldTransferFiles", "should_transfer_files") or job.text("ShouldTransferFiles")
+    check_word(job)
+    if wants_criu(job.ad):
+        check_criu(job, said)
+        return "YES", said is None
     if wants_remote_io(job.ad):
         _check_remote_io(job, said)
         return "NO", False

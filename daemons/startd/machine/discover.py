@@ -8,6 +8,7 @@ from typing import Any
 
 from daemons.host.namespaces import can_isolate
 from daemons.startd.machine import refusals
+from daemons.startd.machine.criu_trial import Criu, find_criu
 from daemons.startd.machine.disk_limits import FoundLimits, look
 from daemons.startd.machine.inventory import take_stock
 from pool.config import Config
@@ -25,14 +26,16 @@ class Discovered:
     refused: Mapping[str, str]
     private_mounts: bool
     remote_io: bool
+    criu: Criu
 
     def attributes(self) -> dict[str, Any]:
         """What the machine's ads say of it."""
-        return {**self.disk.attributes(), "HasPrivateMounts": self.private_mounts, ABILITY: self.remote_io}
+        mounts = {"HasPrivateMounts": self.private_mounts, ABILITY: self.remote_io}
+        return {**self.disk.attributes(), **mounts, **self.criu.attributes()}
 
     def said(self) -> list[str]:
         """What the log says of it."""
-        return [*refusals.said(self.refused), *self.disk.said]
+        return [*refusals.said(self.refused), *self.disk.said, *self.criu.said()]
 
 
 def discover(config: Config) -> Discovered:
@@ -43,4 +46,4 @@ def discover(config: Config) -> Discovered:
     disk = look(config, execute, can_hide=MOUNTS not in refused)
     private = can_isolate() and config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused
     remote_io = can_isolate() and config.bool("ENABLE_REMOTE_IO") and HOMES not in refused
-    return Discovered(take_stock(config), disk, refused, private, remote_io)
+    return Discovered(take_stock(config), disk, refused, private, remote_io, find_criu(config))

@@ -15,7 +15,7 @@ from daemons.startd.slots.outlook import Outlook
 from daemons.startd.slots.slot import Slot, Slots
 from pool.classad import ClassAd
 from pool.classad.eval.budget import Overruns
-from pool.files.checkpoint import wants_signal
+from pool.files.checkpoint import is_asked_for_one
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.universes import Universe
 from pool.slots.counters import Preempted
@@ -115,9 +115,12 @@ class OwnersPolicy:
             refuse_pending(slot, "the machine's owner wants it back")
 
     def _ask_for_checkpoint(self, slot: Slot) -> None:
-        """A job that makes checkpoints at a signal gets it when the owner's PERIODIC_CHECKPOINT says so."""
+        """A job that makes checkpoints at a signal gets it when the owner's PERIODIC_CHECKPOINT says so.
+
+        So does one that CRIU makes them of.
+        """
         job = slot.job
-        if job is None or slot.state.where != (State.CLAIMED, Activity.BUSY) or not wants_signal(job):
+        if job is None or slot.state.where != (State.CLAIMED, Activity.BUSY) or not is_asked_for_one(job):
             return
         if slot.claim is None or slot.claim.activation is None or slot.starter is None:
             return

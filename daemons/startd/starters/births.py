@@ -50,6 +50,8 @@ class MachineParts:
     store: Store | None = None
     refused: Collection[str] = ()
     """Which namespaces it does not let even root have."""
+    criu: str = ""
+    """The program that makes checkpoints of jobs, where one can."""
 
 
 class Births:
@@ -180,6 +182,7 @@ class Births:
                 machine_memory_mb=self._machine.memory_mb,
                 store=self._machine.store,
                 refused=self._machine.refused,
+                criu=self._machine.criu,
             )
         return self._payloads[key]
 

@@ -16,11 +16,12 @@ import trio
 
 from daemons.base.faults import fault
 from daemons.host.account import acting_as
-from daemons.host.sandbox import stamps
+from daemons.host.sandbox import directories, stamps
 from daemons.starter.files.expand import expand
 from daemons.starter.files.transfer import Transfer, hold_of
 from daemons.starter.report.result import HoldJob
 from pool.base.errors import PeerError
+from pool.execute.criu import IMAGES, wants_criu
 from pool.execute.exit import Hold
 from pool.files.checkpoint import (
     checkpoint_list,
@@ -75,6 +76,11 @@ class Outputs:
         """Whether the job goes on from a checkpoint."""
         return bool(self._transfer.restored)
 
+    @property
+    def has_images(self) -> bool:
+        """Whether that has the job's processes in it."""
+        return IMAGES in self._transfer.restored
+
     async def push(self, exit_code: int | None) -> int:
         """Send what the job made; how many bytes went. Held when a file is missing or cannot be stored.
 
@@ -127,9 +133,13 @@ class Outputs:
         """Each file of a checkpoint, and the name under which it goes: that of the sandbox."""
         for name in standard_outputs(self._transfer.job):
             yield self._transfer.path(name), name
+        if wants_criu(self._transfer.job):  # it goes on with all that it has, whatever of that is output
+            names = [IMAGES, *directories(self._transfer.sandbox), *self._changed()]
+            yield from ((self._transfer.path(name), name) for name in dict.fromkeys(names))
+            return
         listed = checkpoint_list(self._transfer.job)
         if listed is None:
-            listed = new_or_changed(self.before, stamps(self._transfer.sandbox))
+            listed = self._changed()
         for path in listed:
             yield self._transfer.path(path), output_name(self._transfer.job, path)
 
@@ -212,11 +222,14 @@ class Outputs:
             return
         listed = listed_outputs(self._transfer.job)
         if listed is None:
-            for name in new_or_changed(self.before, stamps(self._transfer.sandbox)):
+            for name in self._changed():
                 yield self._transfer.path(name), name
             return
         for path in listed:
             yield self._transfer.path(path), output_name(self._transfer.job, path)
+
+    def _changed(self) -> list[str]:
+        return new_or_changed(self.before, stamps(self._transfer.sandbox))
 
     def _output_hold(self, details: str, number: int) -> Hold:
         at = f"execution point {self._transfer.slot}"

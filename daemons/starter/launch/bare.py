@@ -22,7 +22,7 @@ from daemons.starter.report.result import ActivationResult
 from pool.classad import ClassAd
 from pool.execute.cgroup import CgroupLimits
 from pool.execute.exit import Exited, exited
-from pool.execute.plan import RunPlan
+from pool.execute.plan import RunPlan, placed_plan
 from pool.execute.usage import UsageSample
 from pool.jobs.vocabulary.endings import Ending
 
@@ -68,6 +68,8 @@ def start_process(plan: RunPlan, account: Account, spawner: JobSpawner, terms: T
     """
     if terms.group_id:
         account = replace(account, groups=(*account.groups, terms.group_id))
+    if terms.isolation.place:
+        return fork(placed_plan(plan, terms.isolation.sandbox), account, spawner.group.entrances(), terms)
     if not terms.nice and not terms.isolation.homes and (spawned := spawner.spawn(plan, account, terms)) is not None:
         pid, first = spawned
         return Started(pid, plan, first)

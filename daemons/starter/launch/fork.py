@@ -30,6 +30,7 @@ from daemons.process.executable import HEAD_BYTES, seen
 from daemons.starter.launch.spawn import JOB_UMASK, OOM_SCORE, handled_signals, output_flags, soft_limits
 from daemons.starter.launch.terms import Terms
 from pool.base.errors import PoolError
+from pool.execute.criu import RESERVED_PIDS
 from pool.execute.exit import Hold, Program, cannot_enter, cannot_execute, cannot_open
 from pool.execute.plan import RunPlan
 
@@ -104,6 +105,8 @@ def fork(plan: RunPlan, account: Account, entrances: Sequence[int], terms: Terms
     readable, writable = os.pipe2(os.O_CLOEXEC)
     try:
         with namespaces.inside(terms.isolation, account, entrances) as first:
+            if terms.isolation.place:
+                namespaces.begin_pids_after(RESERVED_PIDS)
             pid = os.fork()
             if pid == 0:
                 _child(plan, account, entrances, terms, argv, environment, handled, writable)
@@ -134,8 +137,9 @@ def _child(
         for entrance in entrances:
             os.write(entrance, b"0")
         stage = Stage.ACCOUNT
-        if terms.isolation.homes:
-            # Where the user decides what is mounted, a program with rights of its own would read his configuration.
+        if terms.isolation.homes or terms.isolation.place:
+            # Where the user decides what is mounted, a program with rights of its own would read his configuration. A
+            # program that CRIU makes again has no way to more rights either, and is not to notice a difference.
             never_gain_privileges()
         quieten_oom_and_signals(handled)
         if terms.nice:

@@ -22,6 +22,7 @@ from daemons.host.tokens import Taken, take
 from daemons.host.tracking import NOBODY_ELSE, Tracking
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
+from pool.execute.criu import PLACE, wants_criu
 from pool.execute.isolation import SEES_ALL, HomeMount, Isolation, isolation_of, private_directories
 from pool.execute.plan import RunPlan
 from pool.execute.remote_io import in_trees
@@ -70,7 +71,12 @@ def terms_for(
         yield Terms(
             nice=min(NICE_MAX, plan.nice + renice(settings.nice, job)),
             cpus=_cpus(settings, job, slot, taken, log),
-            isolation=replace(_isolation(settings, job, slot, plan, sandbox, log), sandbox=sandbox, homes=homes),
+            isolation=replace(
+                _isolation(settings, job, slot, plan, sandbox, log),
+                sandbox=sandbox,
+                homes=homes,
+                place=PLACE if wants_criu(job) else "",
+            ),
             group_id=group_id,
             tracking=_tracking(settings, account, group_id, log),
         )
@@ -150,7 +156,8 @@ def _cpus(settings: StarterSettings, job: ClassAd, slot: ClassAd, taken: list[Ta
 def _isolation(
     settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: RunPlan, sandbox: str, log: Log
 ) -> Isolation:
-    if not settings.job_namespaces and not settings.pid_namespaces:
+    criu = wants_criu(job)
+    if not settings.job_namespaces and not settings.pid_namespaces and not criu:
         return SEES_ALL
     if not namespaces.can_isolate():
         if settings.pid_namespaces:
@@ -167,7 +174,7 @@ def _isolation(
         wanted=wanted,
         used=[path for path in (plan.directory, *map(posixpath.dirname, _files(plan))) if not in_trees(path, job)],
         shared_memory=settings.private_shared_memory and settings.job_namespaces,
-        processes=settings.pid_namespaces,
+        processes=settings.pid_namespaces or criu,
         hidden=others_devices(slot) if settings.hides_gpus and settings.job_namespaces else (),
     )
     for directory in left:

@@ -102,7 +102,7 @@ _WHEN: Final = _lower(
     "MaxJobRetirementTime OnExitHold OnExitHoldReason OnExitHoldSubCode OnExitRemove PeriodicHold",
     "PeriodicHoldReason PeriodicHoldSubCode PeriodicRelease PeriodicRemove PeriodicVacate TimerRemove IsNoopJob",
     "NoopJobExitCode NoopJobExitSignal KillSig HoldKillSig KillSigTimeout RemoveKillSig WantGracefulRemoval",
-    "WantJobNetworking WantCheckpointSignal WantFTOnCheckpoint SuccessCheckpointExitCode",
+    "WantJobNetworking WantCheckpoint WantCheckpointSignal WantFTOnCheckpoint SuccessCheckpointExitCode",
     "SuccessCheckpointExitBySignal SuccessCheckpointExitSignal DisableCoolDown RequireGPUs MaxRequestMemory",
     "NextRequestMemory GPUsMaxCapability GPUsMinCapability GPUsMinMemory GPUsMinRuntime CUDAVersion CoreSize",
     "StackSize BufferSize BufferBlockSize EncryptExecuteDirectory JobMachineAttrs JobMachineAttrsHistoryLength",
