@@ -38,7 +38,7 @@ def be_starter(birth: Birth, kept: Kept | None = None) -> None:
     # Descriptors that the zygote or a library has left open are the pool's, and hooks and jobs are not.
     leave_nothing_to_programs()
     if settings.rehearses and (kept is None or kept.state < 0):
-        once_more()  # before it has a log, and before a test wants it killed
+        once_more(settings)  # before it has a log, and before a test wants it killed
     log = settings.begin()
     os.umask(JOB_UMASK)
     try:

@@ -9,7 +9,8 @@ that is a thousand pages. A spare starter on a machine that is in use does so be
 
 The starter is the real one, and so are its connections, sandboxes and jobs; startd, schedd and file agent are a few
 lines here. Half of the jobs transfer files, and have their arguments in the new syntax. Nothing of this host's
-configuration is used, and no key: what a starter has to know it is told at its birth.
+configuration is used, and no key: what a starter has to know it is told at its birth. A spare one shows its jobs as
+much of the machine as those that come will see, since mounts of their own are a good part of a short job's time.
 """
 
 from __future__ import annotations
@@ -75,28 +76,36 @@ def warm_up() -> None:
     os.getgrouplist(own_account().name, os.getgid())
     for kind in list(MESSAGES.values()):
         fields_of(kind)
-    _rehearse_anywhere(ROUNDS)
+    _rehearse_anywhere(ROUNDS, StarterSettings(execute=""))
 
 
-def once_more() -> None:
-    """The same in a starter that has no job yet."""
-    _rehearse_anywhere(ONCE_MORE)
+def once_more(own: StarterSettings) -> None:
+    """The same in a starter that has no job yet, with what its jobs are to see of the machine."""
+    _rehearse_anywhere(ONCE_MORE, own)
 
 
-def _rehearse_anywhere(rounds: int) -> None:
+def _rehearse_anywhere(rounds: int, own: StarterSettings) -> None:
     with suppress(OSError):
         place = Path(tempfile.mkdtemp(prefix="minipool-rehearsal-"))
         try:
             place.chmod(0o755)  # a job's account has to get into its sandbox
-            _rehearse(place, rounds)
+            _rehearse(place, rounds, own)
         finally:
             shutil.rmtree(place, ignore_errors=True)
             named_account.cache_clear()  # the site may change it before a starter looks it up
 
 
-def _rehearse(place: Path, rounds: int) -> None:
+def _rehearse(place: Path, rounds: int, own: StarterSettings) -> None:
     home = str(place)
-    settings = StarterSettings(execute=home, run_dir=home, uid_domain="rehearsal", owner_uid=os.getuid())
+    settings = StarterSettings(
+        execute=home,
+        run_dir=home,
+        uid_domain="rehearsal",
+        owner_uid=os.getuid(),
+        job_namespaces=own.job_namespaces,
+        mount_under_scratch=own.mount_under_scratch,
+        private_shared_memory=own.private_shared_memory,
+    )
     starter_end, startd_end = socket.socketpair()
     life, alive = os.pipe()
     log = Log(place / "StarterLog")

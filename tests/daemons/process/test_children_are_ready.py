@@ -63,12 +63,19 @@ def test_what_a_machine_is_asked_and_every_slot_has_is_learnt_before_there_are_s
     assert said.splitlines() == ["0 1"]
 
 
-@pytest.mark.parametrize("once_more", [False, True])
-def test_before_it_is_needed_a_starter_runs_jobs_and_leaves_nothing_behind(once_more: bool) -> None:
-    call, rounds = ("once_more()", "ONCE_MORE") if once_more else ("warm_up()", "ROUNDS")
+@pytest.mark.parametrize(
+    ("call", "rounds"),
+    [
+        ("warm_up()", "ROUNDS"),
+        ("once_more(StarterSettings(execute=''))", "ONCE_MORE"),
+        ("once_more(StarterSettings(execute='', job_namespaces=True, mount_under_scratch='/var/tmp'))", "ONCE_MORE"),
+    ],
+)
+def test_before_it_is_needed_a_starter_runs_jobs_and_leaves_nothing_behind(call: str, rounds: str) -> None:
     program = (
         "import os, threading\n"
         "from daemons.base.linux import children_of\n"
+        "from daemons.host.child_settings import StarterSettings\n"
         "from daemons.starter import rehearsal\n"
         "from protocol.messages.shadow import JobEnded\n"
         "ended, say = [], rehearsal._say\n"
@@ -77,7 +84,9 @@ def test_before_it_is_needed_a_starter_runs_jobs_and_leaves_nothing_behind(once_
         "    return say(peer, message)\n"
         "rehearsal._say = heard\n"
         "open_before = os.listdir('/proc/self/fd')\n"
+        "mounts = open('/proc/self/mountinfo').read()\n"
         f"rehearsal.{call}\n"
+        "assert open('/proc/self/mountinfo').read() == mounts\n"
         f"print(ended == ['exited'] * rehearsal.{rounds}, os.listdir('/proc/self/fd') == open_before)\n"
         "print(threading.active_count(), list(children_of(os.getpid())))\n"
     )

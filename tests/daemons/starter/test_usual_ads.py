@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,16 +35,3 @@ async def test_a_usual_slot_has_nearly_all_names_of_a_startds(tmp_path: Path, au
         await bench.until("Claimed/Busy", held.slot)
         ad = (await bench.ads())["slot1_1"]
     assert known(ad, usual_slot({"Name": "", "MachineResources": ""})) > MOSTLY
-
-
-def test_the_jobs_of_a_rehearsal_run_to_their_end() -> None:
-    program = (
-        "from protocol.messages.shadow import JobEnded\n"
-        "from daemons.starter import rehearsal\n"
-        "said, say = [], rehearsal._say\n"
-        "rehearsal._say = lambda peer, message: [said.append(message), say(peer, message)][1]\n"
-        "rehearsal.once_more()\n"
-        "print(*((one.ending.value, one.ad.eval('ExitCode')) for one in said if isinstance(one, JobEnded)))\n"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said.split("\n")[0] == "('exited', 0) ('exited', 0)"
