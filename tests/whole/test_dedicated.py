@@ -23,14 +23,23 @@ PREEMPT = Activity == "Busy" && time() - EnteredCurrentActivity > 1
 RANK = 0
 """
 """A machine whose owner lets some jobs run for a second."""
+GROUPS = """SLOT_TYPE_1 = cpus=2, memory=40%
+SLOT_TYPE_1_PARTITIONABLE = True
+NUM_SLOTS_TYPE_1 = 1
+SLOT_TYPE_2 = cpus=3, memory=40%
+SLOT_TYPE_2_PARTITIONABLE = True
+NUM_SLOTS_TYPE_2 = 1
+SLOT1_ParallelSchedulingGroup = "small"
+SLOT2_ParallelSchedulingGroup = "large"
+"""
 SINGLE = "executable = /bin/sleep\narguments = {seconds}\nrequest_memory = 16\nlog = job.log\n{more}\nqueue {count}\n"
 POLICIES = {block.name: block.text for block in pages.blocks("parallel-jobs.md", {}) if block.kind == "policy"}
 
 
 @contextmanager
 def dedicated(config: str) -> Iterator[RealPool]:
-    """A host with four cpus and this policy."""
-    with real_pool(start=False, NUM_CPUS="4") as pool:
+    """A host with five cpus and this policy."""
+    with real_pool(start=False, NUM_CPUS="5") as pool:
         (pool.directory / "config").write_text(DEDICATED + config)
         pool.start()
         yield pool
@@ -95,15 +104,30 @@ def test_a_machine_that_runs_parallel_jobs_alone() -> None:
 def test_a_machine_that_runs_others_until_a_parallel_job_comes() -> None:
     with dedicated(POLICIES["both"]) as pool:
         others, place = pool.place("others"), pool.place("gang")
-        cluster = single(pool, others, 4)
-        pool.until_status(cluster, 2, count=4)
+        cluster = single(pool, others, 5)
+        pool.until_status(cluster, 2, count=5)
         gang = submit(pool, place, 3, STAY)
         until_all_run(pool, place, gang)
-        assert sorted(pool.statuses(cluster) or ()) == [1, 1, 1, 2]
+        assert sorted(pool.statuses(cluster) or ()) == [1, 1, 1, 2, 2]
         pool.tool("condor_rm", str(gang))
-        pool.until_status(cluster, 2, count=4)
+        pool.until_status(cluster, 2, count=5)
         assert events(others).count("004") == 3
         assert "004" not in events(place)[:-2]
+
+
+def test_all_nodes_are_in_one_group_of_machines_if_the_job_says_so() -> None:
+    with dedicated(GROUPS) as pool:
+        place, one = pool.place("group"), "+WantParallelSchedulingGroups = True"
+        assert sorted({ad.eval_str("ParallelSchedulingGroup", "") for ad in pool.slots()}) == ["large", "small"]
+        waits = submit(pool, place, 4, COUNT, f"{one}\nlog = waits.log")
+        for _ in range(3):
+            (job,) = pool.until_done(submit(pool, place, 3, COUNT, one))
+            hosts = job.eval_str("AllRemoteHosts", "").split(",")
+            assert [host.partition("_")[0] for host in hosts] == ["slot2"] * 3
+        assert pool.statuses(waits) == [1]
+        pool.until_done(submit(pool, place, 4, COUNT))
+        pool.tool("condor_rm", str(waits))
+        until_free(pool)
 
 
 def test_a_desktop_lets_parallel_jobs_alone() -> None:

@@ -10,7 +10,7 @@ Source: HTCondor manual, admin-manual/ap-policy-configuration ("Dedicated Schedu
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -21,17 +21,41 @@ from daemons.schedd.core.core import whole
 from daemons.schedd.execution.gang import Gang
 from pool.jobs import late_macros
 from pool.jobs.claims.events import JobGiven, Unneeded
-from pool.jobs.vocabulary.nodes import hosts, is_gang, size_of
-from pool.jobs.waiting.groups import urgency
+from pool.jobs.vocabulary.nodes import SCHEDULING_GROUP, hosts, is_gang, size_of, wants_one_group, within
+from pool.jobs.waiting.groups import WaitingGroup, urgency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.core.claim import Claim
+    from pool.classad import ClassAd
     from pool.jobs.queue.cluster import Job
-    from pool.jobs.waiting.groups import WaitingGroup
     from protocol.messages.offers import OfferedMatch
+
+
+ROUND_FAILURES: Final = 3
+"""A job for which no group of machines has slots enough rests as one whose start has failed so often."""
+
+
+class OneGroup:
+    """In which ParallelSchedulingGroup a job gathers: that of its first slot, until there are no more in it."""
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.tried: set[str] = set()
+        """Those that had too few."""
+
+    def takes(self, slot: ClassAd) -> bool:
+        """Whether a slot is in it, or may be the first."""
+        group = slot.eval_str(SCHEDULING_GROUP)
+        return group is not None and group == (self.name or group) and group not in self.tried
+
+    def give_up(self) -> None:
+        """It has too few."""
+        if self.name is not None:
+            self.tried.add(self.name)
+        self.name = None
 
 
 class Gathering:
@@ -48,6 +72,7 @@ class Gathering:
         self._granted: set[Claim] = set()
         queue = gangs.claims.core.queue
         self._sizes = {job: size_of(queue.ad(job)) for job in procs}
+        self._group = OneGroup() if wants_one_group(queue.ad(procs[0])) else None
         self._timer = trio.CancelScope()
 
     @property
@@ -71,6 +96,28 @@ class Gathering:
                 return job
         return None
 
+    def takes(self, slot: ClassAd) -> bool:
+        """Whether the slot is of the group of machines that all nodes are to be in, if they are."""
+        return self._group is None or self._group.takes(slot)
+
+    def narrowed(self, ad: ClassAd) -> ClassAd:
+        """The proc as it asks for slots."""
+        return ad if self._group is None else within(ad, self._group.name, self._group.tried)
+
+    def rejected(self) -> None:
+        """There is no slot more for it now: where it is to be in one group of machines, another has to be tried."""
+        if self._group is not None and self._group.name is not None:
+            core, has = self._gangs.claims.core, len(self._slots)
+            core.log.full(f"Group {self._group.name} has {has} of {self.size} slots for job {self.procs[0].id}")
+            self._group.give_up()
+            for claim in sorted(self._slots, key=lambda claim: claim.public):
+                self.lost(claim)
+                self._gangs.claims.happens(claim, Unneeded())
+            core.work_changed(True)
+        elif self._group is not None and self._group.tried:  # none is left: from the first again, after a rest
+            self.give_up()
+            self._gangs.claims.core.cool_down(self.procs[0], ROUND_FAILURES)
+
     def holds(self, claim: Claim) -> bool:
         """Whether it waits for this slot, or has it."""
         return claim in self._slots
@@ -78,6 +125,8 @@ class Gathering:
     def add(self, claim: Claim, job: Job) -> None:
         """One more is asked for."""
         self._slots[claim] = job
+        if self._group is not None:
+            self._group.name = claim.slot_ad.eval_str(SCHEDULING_GROUP)
         if not self.missing(job):
             job.busy = True
             self._gangs.claims.core.waiting.discard(job)
@@ -165,6 +214,8 @@ class Gangs:
             if job.group is None:  # it has all, or has to rest
                 continue
             for claim in self.kept.fitting(job, gathering.missing(job)):
+                if not gathering.takes(claim.slot_ad):
+                    continue
                 self.kept.discard(claim)
                 gathering.add(claim, job)
                 gathering.granted(claim)
@@ -184,13 +235,26 @@ class Gangs:
                 wanted[group] = count
         return wanted
 
+    def narrowed(self, group: WaitingGroup, ad: ClassAd) -> ClassAd:
+        """What is asked for in the name of this group, whose jobs are like this one."""
+        gathering = self._gathering
+        return gathering.narrowed(ad) if gathering is not None and gathering.wants(group) else ad
+
+    def rejected(self, submitter: str, autocluster: int) -> None:
+        """A negotiator has no slots, or no more, for jobs of this kind."""
+        gathering = self._gathering
+        groups = [job.group for job in gathering.procs if isinstance(job.group, WaitingGroup)] if gathering else []
+        if gathering and any((one.submitter, one.autocluster) == (submitter, autocluster) for one in groups):
+            gathering.rejected()
+
     def take(self, match: OfferedMatch, job: Job, pool: str, slice: str) -> bool:
         """Use a match for the job that gathers, or for this one where none does; False if it is of no use to it."""
         gathering = self._gathering
         if pool or (gathering is None and not _is_ready(job)):
             return False
-        proc = (gathering or Gathering(self, whole(job))).proc_for(match)
-        if proc is None:
+        candidate = gathering or Gathering(self, whole(job))
+        proc = candidate.proc_for(match)
+        if proc is None or not candidate.takes(match.slot_ad):
             return False
         if gathering is None:
             gathering = self._gathering = self._begin_to_gather(proc)

@@ -281,6 +281,7 @@ class Negotiation:
                 continue
             ad = self._ad(group, ads)
             if ad is not None:
+                ad = self._claims.gangs.narrowed(group, ad)
                 requests.append(
                     ResourceRequest(
                         submitter=group.submitter,
@@ -375,6 +376,7 @@ class Negotiation:
             return
         for rejection in message.rejections:
             self._core.waiting.reject(rejection.submitter, rejection.autocluster, rejection.reason, now, slice)
+            self._claims.gangs.rejected(rejection.submitter, rejection.autocluster)
             if rejection.dear:
                 self._core.tasks.start(self._hold_group, rejection)
 

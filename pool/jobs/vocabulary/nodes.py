@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, expr
+from pool.classad.syntax.unparse import quote
 from pool.jobs.vocabulary.universes import Universe
 
 NODE_MARK: Final = "#pArAlLeLnOdE#"
 """What `$(Node)` becomes in a job's ad, until a node's starter is given its number."""
+SCHEDULING_GROUP: Final = "ParallelSchedulingGroup"
+"""The attribute of a slot that says of which group it is."""
 NODE: Final = "Node"
 """The attribute that has a node's number, in the ad that its starter is given."""
 
@@ -44,6 +47,24 @@ def running_size(ad: ClassAd) -> int:
 def dedicated_scheduler(schedd: str) -> str:
     """What slots that are for parallel jobs of this schedd name in their DedicatedScheduler."""
     return f"DedicatedScheduler@{schedd}"
+
+
+def wants_one_group(ad: ClassAd) -> bool:
+    """Whether all nodes are to be on machines of one ParallelSchedulingGroup."""
+    return ad.eval_bool("WantParallelSchedulingGroups", False)
+
+
+def within(ad: ClassAd, group: str | None, tried: Iterable[str]) -> ClassAd:
+    """The job as it asks for slots of this group; where it has none yet, of any but those that it has tried."""
+    name = f"TARGET.{SCHEDULING_GROUP}"
+    if group is None:
+        others = ", ".join(quote(one) for one in sorted(tried))
+        where = f"isString({name}) && !member({name}, {{{others}}})"
+    else:
+        where = f"{name} =?= {quote(group)}"
+    narrow = ad.copy()
+    narrow["Requirements"] = expr(f"({ad.text('Requirements')}) && {where}" if "Requirements" in ad else where)
+    return narrow
 
 
 def for_node(ad: ClassAd, node: int) -> ClassAd:

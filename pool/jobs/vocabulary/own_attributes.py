@@ -118,7 +118,7 @@ _COUNTED: Final = _lower(
     "NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason RemoteHost RemoteWallClockTime",
     "RemoveReason ShadowBday StartdIpAddr TotalBytesRecvd TotalBytesSent TotalSuspensions VacateReason",
     "VacateReasonCode VacateReasonSubCode AllRemoteHosts MaxHosts MinHosts OrigMaxHosts",
-    "ParallelShutdownPolicy RemoteHosts Scheduler",
+    "ParallelShutdownPolicy RemoteHosts Scheduler WantParallelSchedulingGroups",
 )
 """What the schedd counts and notes itself of a job's executions."""
 _NO_STARTERS: Final = RUNS_AND_FILES | _WHEN | _COUNTED
