@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pool.classad import ClassAd, Expr
-from pool.classad.columns import Table
+from pool.classad.columns import FewRows, Table
 from pool.classad.columns.vector import NoColumn
 from pool.matching.candidates import Each, Key, Ranked, RankOrder, Slots, Working, evaluate_each, key_of_match
 from pool.matching.preempt import LOWEST, Asker, Preempts
@@ -24,6 +25,7 @@ _AT_ONCE: Final = 1024
 _NOBODY: Final = -float(Preempts.NOBODY)
 
 Rows = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 _NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 
@@ -33,6 +35,7 @@ class ColumnEvaluator:
 
     def __init__(self) -> None:
         self._table = Table([])
+        self._few = FewRows(self._table)
         self._changes: list[int] | None = None
         """The changes of the cycle whose slots the table has, up to `seen` of them."""
         self._seen = 0
@@ -44,25 +47,30 @@ class ColumnEvaluator:
             return evaluate_each(asker, slots, order)
         if not isinstance(slots, Slots):
             slots = Slots(slots)
-        table = self._current(slots)
+        few = self._current(slots)
         moved = np.frombuffer(slots.moved, np.int64)
         seen = len(slots.changes)
-        alive = np.flatnonzero(table.matches(asker.job) & (moved <= seen))
+        matches, places = few.answer(lambda table: table.matches(asker.job))
+        alive = np.flatnonzero((matches if places is None else matches[places]) & (moved <= seen))
         held = [index for index in alive.tolist() if slots[index].offer.claimed] if self._held.size else []
         if len(held) == len(alive):
             return _each(asker, slots, held, order)
         try:
-            pre, post = (_numbers(table, one, asker.job) for one in (order.pre, order.post))
+            pre, post = (
+                few.answer(partial(_numbers, expression=one, job=asker.job)) for one in (order.pre, order.post)
+            )
         except NoColumn:
             return _each(asker, slots, alive.tolist(), order)
-        keys = [pre, table.ranks(asker.job), post]
-        if any(np.isnan(key[alive]).any() for key in keys):  # which is neither before nor behind others
+        keys = [pre, few.answer(lambda table: table.ranks(asker.job)), post]
+        # What is neither before nor behind others.
+        if any(np.isnan(key).any() and np.isnan(_of_rows(key, of, alive)).any() for key, of in keys):
             return _each(asker, slots, alive.tolist(), order)
         # Preemption asks about each holder's priority, which is no attribute: those few go one by one.
         free = alive[~np.isin(alive, self._held)] if held else alive
-        return _each(asker, slots, held, order), _Ranked(free, keys, slots.moved, seen)
+        ranked = _Ranked(free, [_of_rows(key, of, free) for key, of in keys], slots.moved, seen)
+        return _each(asker, slots, held, order), ranked
 
-    def _current(self, slots: Slots) -> Table:
+    def _current(self, slots: Slots) -> FewRows:
         """The table with the slots' ads of this moment."""
         if slots.changes is self._changes:
             rows = [*dict.fromkeys(slots.changes[self._seen :])]
@@ -78,14 +86,17 @@ class ColumnEvaluator:
         else:
             for row in rows:
                 self._table.replace(row, slots[row].ad)
-        return self._table
+        if rows:
+            self._few = FewRows(self._table)
+        return self._few
 
 
 class _Ranked:
     """Rows in the order of their keys, each key the larger the better, and of equal ones in their own."""
 
-    def __init__(self, rows: Rows, keys: Sequence[npt.NDArray[np.float64]], moved: array[int], seen: int) -> None:
-        negative = [-key[rows] for key in keys]
+    def __init__(self, rows: Rows, keys: Sequence[Reals], moved: array[int], seen: int) -> None:
+        """`keys`: those of the rows, or one number where that is the key of all."""
+        negative = [-key for key in keys]
         differ = [key for key in negative if key.size and key.min() != key.max()]
         order = np.lexsort(differ[::-1]) if differ else None
         self._rows = (rows if order is None else rows[order]).astype(np.int32)
@@ -113,10 +124,17 @@ class _Ranked:
         self._at += 1
 
 
+def _of_rows(values: Reals, places: Rows | None, rows: Rows) -> Reals:
+    """The values of some rows; one where that is the value of all."""
+    if values.min() == values.max():
+        return values[:1]
+    return values[rows] if places is None else values[places[rows]]
+
+
 def _each(asker: Asker, slots: Sequence[Working], rows: Sequence[int], order: RankOrder) -> list[tuple[int, Key]]:
     """Of slots that match."""
     return [(row, key) for row in rows if (key := key_of_match(asker, slots[row], order)) is not None]
 
 
-def _numbers(table: Table, expression: Expr | None, job: ClassAd) -> npt.NDArray[np.float64]:
+def _numbers(table: Table, expression: Expr | None, job: ClassAd) -> Reals:
     return np.zeros(len(table)) if expression is None else table.numbers(expression, target=job, other=LOWEST)

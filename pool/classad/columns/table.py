@@ -158,6 +158,10 @@ class Table:
             self._kept_bytes = size
         self.kept[id(node), mine] = node, value
 
+    def fall_back(self) -> None:
+        """Something is evaluated row by row now."""
+        self.fallbacks += 1
+
     # What is asked.
 
     def eval(self, expression: Expr, *, my: ClassAd | None = None, target: ClassAd | None = None) -> Vector:
@@ -175,7 +179,7 @@ class Table:
             value = Evaluation(self, fixed, rows_are_mine=mine).expression(expression)
         # Never an answer of its own: where a column cannot say it exactly, the scalar evaluator does.
         except (NoColumn, RecursionError, Uncounted):
-            self.fallbacks += 1
+            self.fall_back()
             if mine:
                 return vector([expression.eval(ad, target) for ad in self.ads])
             return vector([expression.eval(my, ad) for ad in self.ads])
@@ -190,7 +194,7 @@ class Table:
                 raise NoColumn
             value = Evaluation(self, target, rows_are_mine=True).attribute(name.lower())
         except (NoColumn, RecursionError, Uncounted):
-            self.fallbacks += 1
+            self.fall_back()
             return vector([ad.eval(name, target) for ad in self.ads])
         return value if type(value) is Vector else full(value, len(self.ads))
 

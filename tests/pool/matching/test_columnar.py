@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pool.accounting.groups import Group
 from pool.classad import ClassAd, expr
+from pool.classad.columns import few
 from pool.matching import (
     CyclePlan,
     CycleSettings,
@@ -67,6 +68,13 @@ def test_plans_are_the_same(seed: int) -> None:
     for cycle in range(2):
         snapshot = a_pool(Random(seed * 2 + cycle))
         assert negotiate(snapshot, evaluator) == negotiate(snapshot)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_plans_are_the_same_where_slots_that_are_alike_count_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROWS_MIN", "ASKED_MIN", "ALIKE_MIN"):
+        monkeypatch.setattr(few, name, 0)
+    test_plans_are_the_same(seed)
 
 
 MEMBERS = ["a.ann@p", "a.bob@p", "a.sub.cid@p", "b.dan@p", "eve@p", "fay@p"]
