@@ -62,6 +62,15 @@ def test_its_requirements_are_asked_of_the_access_point(pool: RealPool, home: Pa
     pool.until_done(waiting)
 
 
+@pytest.mark.parametrize(("universe", "theirs"), [("local", False), ("scheduler", True)])
+def test_one_of_the_scheduler_universe_has_the_home_that_it_was_submitted_with(
+    pool: RealPool, home: Path, universe: str, theirs: bool
+) -> None:
+    cluster = submit(pool, home, universe, "echo $HOME > $1.home", 'environment = "HOME=/elsewhere"')
+    pool.until_done(cluster)
+    assert ((home / "one.home").read_text() == "/elsewhere\n") == theirs
+
+
 def test_ads_of_the_schedd_and_of_submitters_count_it_apart_from_jobs_of_slots(pool: RealPool, home: Path) -> None:
     def counts(kind: str, *names: str) -> str:
         return pool.tool("condor_status", kind, "-af", *names).strip()

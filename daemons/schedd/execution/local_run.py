@@ -32,6 +32,7 @@ from daemons.schedd.execution.local_reports import Ended, NoReport, NotStarted, 
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.execute.plan import ExecuteSurroundings, plan_job
+from pool.execute.quoting import environment_of
 from pool.jobs import conclusion, run
 from pool.jobs.changes import End, Fate, StopReason
 from pool.jobs.execution import events
@@ -225,11 +226,14 @@ class LocalRun:
         plan = plan_job(ad, self._slot(), around)
         name, _, value = self._place.mark.partition("=")
         # By its id condor_dagman finds its own job.
-        environment: Mapping[str, str] = {**plan.environment, name: value, "CONDOR_ID": str(self.job.id)}
+        environment = {**plan.environment, name: value, "CONDOR_ID": str(self.job.id)}
+        # As in HTCondor no starter stands between: a condor_dagman whose user has another HOME finds his pool there.
+        if universe(ad) == Universe.SCHEDULER and (home := environment_of(ad).get("HOME")):
+            environment["HOME"] = home
         return {
             "program": plan.program,
             "arguments": list(plan.arguments),
-            "environment": dict(environment),
+            "environment": environment,
             "directory": plan.directory,
             "stdin": plan.stdin,
             "stdout": plan.stdout,
