@@ -278,6 +278,7 @@ class Manager:
     async def _take(self, changed: JobsChanged) -> None:
         for delta in changed.deltas:
             if delta.job_id == self.own.id:
+                self.say(*self.own.told_lines(delta.ad, self.course.limits))
                 for event in self.own.told(delta.ad, self.course.limits):
                     self.happened(event)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -44,6 +45,8 @@ class OwnJob:
         self.schedd, self.id, self.ad = schedd, id, ad
         self._changed = trio.Event()
         self._limits: Limits | None = None
+        self._refused: dict[str, str] = {}
+        """The values of limits that were told last, so that one that is no limit is told once."""
         self.statistics = Statistics()
         self.bounds = bounds
         """What no limit may be above, whoever sets it."""
@@ -70,12 +73,22 @@ class OwnJob:
         self._limits = Limits(*kept).within(self.bounds)
         return self._limits
 
-    def told(self, ad: ClassAd, now: Limits) -> list[it.Event]:
-        """What a change of the ad says."""
-        limits = Limits(*(ad.eval_int(name, kept) for name, kept in zip(LIMITS, now, strict=True)))
-        if min(limits) < 0 or (limits := limits.within(self.bounds)) == now:
-            return []
-        return [it.NewLimits(limits)]
+    def told(self, ad: ClassAd, now: Limits) -> list[it.NewLimits]:
+        """What a change of the ad says. A limit that is no number, or below 0, is as it was."""
+        said = (ad.eval_int(name, kept) for name, kept in zip(LIMITS, now, strict=True))
+        limits = Limits(*(kept if new < 0 else new for new, kept in zip(said, now, strict=True))).within(self.bounds)
+        return [] if limits == now else [it.NewLimits(limits)]
+
+    def told_lines(self, ad: ClassAd, now: Limits) -> Iterator[str]:
+        """Lines for the log: which limit is another one now, and which value is none."""
+        bound = self.told(ad, now)
+        for name, kept, new in zip(LIMITS, now, bound[0].limits if bound else now, strict=True):
+            text = ad.text(name) if name in ad else ""
+            if new != kept:
+                yield f"{name} is {new} now, and was {kept}"
+            elif text and ad.eval_int(name, -1) < 0 and self._refused.get(name) != text:
+                yield f"Warning: {name} stays {kept}: {text} is not a limit (expected a whole number from 0 up)"
+            self._refused[name] = text
 
     def changed(self) -> None:
         """The figures are different."""

@@ -56,6 +56,19 @@ def test_a_limit_that_is_edited_while_the_graph_runs_is_bound_as_well() -> None:
     assert job.told(ClassAd({"DAGMan_MaxJobs": -1}), Limits(jobs=8)) == []
 
 
+def test_a_limit_that_is_edited_is_told_and_a_value_that_is_none_is_too_but_once() -> None:
+    job = OwnJob(None, None, ClassAd(), Limits(jobs=8))  # type: ignore[arg-type]  # a schedd that nothing is asked of
+    now = Limits(jobs=3, idle=5)
+    ad = ClassAd({"DAGMan_MaxJobs": 50, "DAGMan_MaxIdle": "many", "DAGMan_MaxPreScripts": -1})
+    assert list(job.told_lines(ad, now)) == [
+        "DAGMan_MaxJobs is 8 now, and was 3",
+        'Warning: DAGMan_MaxIdle stays 5: "many" is not a limit (expected a whole number from 0 up)',
+        "Warning: DAGMan_MaxPreScripts stays 0: -1 is not a limit (expected a whole number from 0 up)",
+    ]
+    assert job.told(ad, now) == [NewLimits(Limits(jobs=8, idle=5))]
+    assert list(job.told_lines(ad, Limits(jobs=8, idle=5))) == []
+
+
 def test_the_log_has_a_line_for_each_knob_as_htcondors_has() -> None:
     lines = list(settings_text(load_config([], environ={})))
     assert lines[:2] == ["DAGMAN_USE_STRICT setting: 1", "DAGMAN_VERBOSITY setting: 3"]
