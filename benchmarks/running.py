@@ -3,7 +3,8 @@
 The schedd and its file agent are real, as is the submit. The negotiator, the startds and the starters are this process:
 it speaks their protocol over sockets, with the ad of a real slot, so that what 10,000 jobs cost themselves is not in
 the way. As real ones do, each starter keeps a connection of its claim to the schedd and reports its job's usage from
-time to time, and the schedd renews the leases. RUNNING_JOBS scales it down.
+time to time, and the schedd renews the leases. RUNNING_JOBS scales it down. With RUNNING_REST=1 starters rest: they
+close their connections, and the startds report.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from pool.base.ids import ClaimId
 from pool.classad import ClassAd
 from pool.slots.lease import ALIVE_INTERVAL_S
 from protocol.messages.negotiator import AnnounceWork, MeetNegotiator, Met, ReturnMatches
-from protocol.messages.offers import OfferedMatch, OfferMatches
-from protocol.messages.shadow import JobExecuting, JobUpdate, StarterReady
+from protocol.messages.offers import JobUsed, OfferedMatch, OfferMatches
+from protocol.messages.shadow import JobExecuting, JobUpdate, StarterReady, StarterRests
 from protocol.messages.startd import (
     ActivateAnswer,
     ActivateClaim,
@@ -48,6 +49,7 @@ from protocol.wire.address import Address
 from protocol.wire.message import DONE, Done
 
 JOBS: Final = int(os.environ.get("RUNNING_JOBS", "10000"))
+RESTS: Final = os.environ.get("RUNNING_REST") == "1"
 HOSTS: Final = 100
 UPDATE_S: Final = 300.0
 """STARTER_UPDATE_INTERVAL."""
@@ -125,10 +127,10 @@ class Machine:
         return Alive(held=[id in self._claims for id in asked.claim_ids])
 
     def _activate(self, peer: Peer, asked: ActivateClaim) -> ActivateAnswer:
-        self._nursery.start_soon(self._run, asked)
+        self._nursery.start_soon(self._run, peer, asked)
         return ActivateAnswer(started=True)
 
-    async def _run(self, order: ActivateClaim) -> None:
+    async def _run(self, schedd: Peer, order: ActivateClaim) -> None:
         """A starter whose job sleeps."""
         job, activation = order.job_id, order.activation
         async with trio.open_nursery() as nursery:
@@ -138,12 +140,19 @@ class Machine:
             peer.may_rest(ALIVE_INTERVAL_S)
             began = JobExecuting(job_id=job, activation=activation, at=time.time(), ad=ClassAd())
             await peer.call(began, timeout=None)
+            if RESTS:
+                await peer.call(StarterRests(job_id=job, activation=activation), timeout=None)
+                await peer.aclose()
             self._running += 1
             if self._running == JOBS // HOSTS:
                 self.all_run.set()
             await trio.sleep(random.uniform(0, UPDATE_S))
             while True:
-                await peer.notify(JobUpdate(job_id=job, activation=activation, ad=_usage()))
+                if RESTS:
+                    claim = ClaimId(order.claim_id).public()
+                    await schedd.notify(JobUsed(claim=claim, activation=activation, ad=_usage()))
+                else:
+                    await peer.notify(JobUpdate(job_id=job, activation=activation, ad=_usage()))
                 await trio.sleep(UPDATE_S)
 
 

@@ -87,6 +87,8 @@ class Processes:
     def __init__(self) -> None:
         self._keeper = 0
         """The process below which the job is, where this one has taken it over."""
+        self.taken_over: WatchedChild | None = None
+        """The program of that job."""
         self._ended_elsewhere = Ended()
         self._watched: dict[int, WatchedChild] = {}
         self.tracking: Tracking = NOBODY_ELSE
@@ -183,11 +185,11 @@ class Processes:
 
     # ---- a job that another process has begun
 
-    def take_over(self, keeper: int, pid: int) -> WatchedChild:
+    def take_over(self, keeper: int, pid: int) -> None:
         """The job whose program is process `pid`; it is the keeper's child, who says when it has ended."""
         self.new_job()
         self._keeper = keeper
-        return self.watch(pid)
+        self.taken_over = self.watch(pid)
 
     def elsewhere(self, ended: Mapping[int, int], used: Ended) -> None:
         """The keeper has collected these, by number, with their statuses; all that it has collected have used this."""

@@ -131,7 +131,8 @@ class JobRun:
 
     def stop(self, request: StopJob) -> None:
         """Make the job leave; asked again, the harder way counts."""
-        if self._leaving.tell(request) and self._running.body is None:
+        # A program that another starter has begun runs already, and is ended when it has been taken over.
+        if self._leaving.tell(request) and self._running.body is None and self._rest is None:
             self._give_phase_up(request)
         if self._homes is not None:
             self._beside.start_soon(self._cut_off, self._homes, self._grace_s(request) + LAST_WRITES_S)
@@ -209,6 +210,8 @@ class JobRun:
             for _ in range(GREETING_TURNS):
                 await trio.lowlevel.checkpoint()
             result = await self._execute()
+            if self._rest is not None:  # something is wrong with this machine, and the program still runs
+                await self.context.processes.end_all(self.context.group)
             said = {"ending": result.ending.value, "reason": result.reason}
             self.context.log.always("The job ended", job=self.request.job_id, **said)
             reported, reason = await self._report(result)
@@ -423,7 +426,7 @@ class JobRun:
     # ---- the program
 
     async def _run_program(self, plan: RunPlan, account: Account) -> ActivationResult:
-        if self._leaving.told is not None:
+        if self._leaving.told is not None and self._rest is None:
             return self._leaving.result()
         if self.context.chirp is None or not self.request.shadow_address:
             return await self._run_with_its_files(plan, account)

@@ -162,6 +162,9 @@ class Starter:
         """Take over the job that runs."""
         assert self._startd is not None
         assert self._nursery is not None
+        # Before anything is awaited: whatever comes next, an order or the job's end, is about these processes.
+        self._processes.take_over(kept.keeper, rest.pid)
+        self._processes.elsewhere(kept.ended, kept.collected)
         settings = replace(StarterSettings.unpack(rest.settings), keeper=kept.keeper)
         self._work_for(rest.request.slot, settings)
         self._slot_ad = rest.request.slot_ad.copy()

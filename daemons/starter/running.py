@@ -143,13 +143,12 @@ class ProgramRuns:
         self, rest: Rest, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, attendants: Sequence[Attendant]
     ) -> ActivationResult:
         """The same with a program that another process has started, and left to the keeper."""
-        context, kept = self._context, self._context.kept
-        assert kept is not None
-        watched = context.processes.take_over(kept.keeper, rest.pid)
+        context = self._context
+        watched = context.processes.taken_over
+        assert watched is not None
         context.processes.tracking = terms.tracking
         if context.group.works:
             context.group.take_over(rest.group_before, CgroupLimits(memory=rest.memory_limit))
-        context.processes.elsewhere(kept.ended, kept.collected)
         self.executed = Executed(rest.pid, rest.executing.at)
         self._link.goes_on(rest.executing)
         body = BareBody(watched, context.processes, context.group)

@@ -41,6 +41,7 @@ OTHERS = frozenset(
             "QUEUE_PROCS",
             "QUEUE_SIZE",
             "RUNNING_JOBS",
+            "RUNNING_REST",
             "LASTING_JOBS",
             "WHAT_IF_JOBS",
             "DAG_CHAIN",

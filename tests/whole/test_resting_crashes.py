@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from daemons.base.linux import descendants
 from tests.whole.probe import Probe
 from tests.whole.real_pool import RealPool, real_pool
 from tests.whole.rest import name_of, resting_keepers
@@ -163,3 +164,19 @@ def test_p4_p6_a_job_ends_once_whoever_dies_as_its_starter_rests(pool: RealPool,
     starts = assert_all_is_well(pool, probe)
     if whom in ("schedd", "zygote"):
         assert (starts, probe.trace()) == (1, ["begin", "end"])
+
+
+@pytest.mark.slow
+def test_p2_a_job_ends_that_is_told_to_leave_before_its_starter_has_taken_it_over(pool: RealPool) -> None:
+    probe, keeper, _ = at_stage(pool, RESTING)
+    inner = descendants(keeper)
+    marker = pool.run_dir / "faults" / STAGES["awake"]
+    marker.unlink()
+    (cluster,) = [ad.eval_int("ClusterId", 0) for ad in probe.in_queue()]
+    pool.tool("condor_rm", str(cluster))
+    pool.until(lambda: marker.exists() and marker.read_text().endswith("\n"), "the starter to be awake")
+    starter = int(marker.read_text())
+    pool.until(lambda: _state(starter) == "T", "the starter to stand still")
+    go_on(starter)
+    pool.until_gone(cluster)
+    pool.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in inner), "the end of its processes")

@@ -24,7 +24,7 @@ from daemons.daemon_core.world import ZygoteLike
 from daemons.host.child_settings import starter_payload, starter_slot
 from daemons.process.children import SpawnError
 from daemons.startd.machine.settings import execute_directory
-from daemons.startd.starters.keepers import KeeperLine
+from daemons.startd.starters.keepers import FreeKeepers, KeeperLine, KeptStarter
 from daemons.startd.starters.living import LivingStarter
 from daemons.startd.starters.sweep import StarterPlace, StarterRecords
 from pool.base.errors import PeerError, PoolError
@@ -78,11 +78,13 @@ class Births:
         self._configs: dict[str, Config] = {}
         self._payloads: dict[tuple[str, bool], bytes] = {}
         """By EXECUTE, as the configurations, and by whether it rehearses."""
+        self.free_keepers = FreeKeepers()
 
     def forget_settings(self) -> None:
         """The configuration has changed: starters made from now on get the new one."""
         self._payloads.clear()
         self._configs.clear()
+        self.free_keepers.let_go()
 
     def execute_of(self, slot_name: str) -> str:
         """Where jobs of this slot have their sandboxes (`SLOT<N>_EXECUTE`, or EXECUTE)."""
@@ -111,6 +113,8 @@ class Births:
         payload = self._payload(execute, rehearses)
         if not self._start.config.seconds("STARTER_REST_AFTER"):
             return LivingStarter(await self._zygote.fork("starter", payload), execute, has_rehearsed=rehearses)
+        if (kept := await self.free_keepers.starter(payload)) is not None:
+            return LivingStarter(kept, execute, has_rehearsed=rehearses, line=kept.line)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
@@ -118,7 +122,8 @@ class Births:
             except BaseException:
                 ours.close()
                 raise
-        return LivingStarter(process, execute, has_rehearsed=rehearses, line=KeeperLine(ours))
+        kept = KeptStarter(process, process.channel, KeeperLine(ours), payload)
+        return LivingStarter(kept, execute, has_rehearsed=rehearses, line=kept.line)
 
     async def serve_homes(self, starter: LivingStarter, _peer: Peer, asked: ServeHomes) -> HomesServer:
         """A process that serves the files of this starter's job; it ends with the starter, and nobody waits for it."""

@@ -102,8 +102,6 @@ class LivingStarter:
         """Its process has ended, and what it left is removed."""
         self.gone.set()
         self._orders.close()
-        if self.line is not None:
-            self.line.close()
 
     def leave(self) -> None:
         """The claim is over: the starter ends when nothing runs."""

@@ -35,7 +35,7 @@ from daemons.daemon_core.tasks import Tasks
 from daemons.process.zygote import KINDS
 from daemons.startd.starters.births import ORDER_TIMEOUT_S, Births, MachineParts
 from daemons.startd.starters.groups import Groups
-from daemons.startd.starters.keepers import KeeperLine
+from daemons.startd.starters.keepers import KeeperLine, KeptStarter
 from daemons.startd.starters.living import LivingStarter
 from daemons.startd.starters.sweep import StarterRecords
 from pool.base.errors import PeerError, PoolError
@@ -216,6 +216,8 @@ class Starters:
 
     async def end_all(self) -> None:
         """Let the starters leave; those that stay too long are killed."""
+        self._used_until = -math.inf
+        self._births.free_keepers.let_go()
         for starter in list(self.living):
             starter.leave()
         with trio.move_on_after(LEAVE_S):
@@ -268,6 +270,7 @@ class Starters:
             is_used = trio.current_time() < self._used_until
             if not is_used:
                 self._let_go([spare for spare in self._spares if spare.has_rehearsed])
+                self._births.free_keepers.let_go()
             there = Counter(spare.execute for spare in (*self._spares, *self._meeting.values()))
             for execute in (executes - there).elements():
                 await self._make_spare(execute, rehearses=is_used)
@@ -352,9 +355,12 @@ class Starters:
         tidy = status == 0 and not starter.activation
         if not tidy:
             await self._zygote.kill_strays()
+        is_free = tidy and starter.line is not None and starter.line.free.is_set()
         with self._groups.sweeping(starter.group, starter.pid) as with_group:
-            sweep = partial(self._records.clean, starter.pid, with_group=with_group, search=not tidy)
+            how = {"with_group": with_group, "search": not tidy, "process_stays": is_free}
+            sweep = partial(self._records.clean, starter.pid, **how)
             problems = await self._start.world.threads.run_sync(sweep)
+        self._let_go_of_keeper(starter, is_free=is_free and not problems)
         starter.is_gone()
         self.living.discard(starter)
         self._forget(starter)
@@ -362,6 +368,16 @@ class Starters:
         for problem in problems:
             self._start.log.always(f"Left behind by the starter {starter.pid}: {problem}")
         self._listener.starter_gone(starter, problems)
+
+    def _let_go_of_keeper(self, starter: LivingStarter, *, is_free: bool) -> None:
+        """Another claim's starter may be born of it."""
+        kept = starter.process
+        if not isinstance(kept, KeptStarter):
+            return
+        if is_free and trio.current_time() < self._used_until:
+            self._births.free_keepers.add(kept)
+        else:
+            kept.line.close()
 
     def _forget(self, starter: LivingStarter) -> None:
         if starter in self._spares:

@@ -49,14 +49,19 @@ class StarterRecords:
         fresh.write_text(json.dumps(asdict(trace)))
         fresh.replace(file)
 
-    def clean(self, pid: int, *, with_group: bool = False, search: bool = True) -> list[str]:
+    def clean(
+        self, pid: int, *, with_group: bool = False, search: bool = True, process_stays: bool = False
+    ) -> list[str]:
         """Remove what the starter left; what could not be removed, in words.
 
         `with_group`: nobody has its group now. `search`: not even the starter has seen to it that its processes ended.
+        `process_stays`: its keeper, whose number it had, is to live on.
         """
         trace = self._read(self._file(pid))
         if trace is None:
             return []
+        if process_stays:
+            trace = replace(trace, started=None)
         return self._sweep(trace if with_group else replace(trace, group=""), search=search)
 
     def clean_all(self, executes: list[str]) -> list[str]:

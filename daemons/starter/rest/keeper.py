@@ -13,10 +13,13 @@ startd wakes it by sending a socket for the new starter's connection:
     startd -> keeper    {"wake": true}          with a descriptor: the channel of a starter
     keeper -> startd    {"wake": "why"}         a starter is wanted
                         {"used": [...]}         what the job uses, and what else is to be told: see `Used`, `Look.extra`
+                        {"free": true}          its starter has ended, with all that was its; it can have another
     starter -> keeper   {"rests": Look}         with descriptors: the job's state, the listeners of chirp; then it ends
     keeper -> starter   {"ended": {pid: status}, "collected": [...]}
 
-When the startd is gone, a starter is forked that evicts the job, as one that was awake would have.
+When the startd is gone, a starter is forked that evicts the job, as one that was awake would have. A keeper whose
+starter has ended well is asked for the next one, like a zygote: to fork it from here costs no more than from there, and
+the keeper itself is forked once and not for each claim.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from daemons.base.linux import become_subreaper, descendants, end_with_parent, name_process
+from daemons.base.linux import become_subreaper, children_of, descendants, end_with_parent, name_process
 from daemons.host import tree
 from daemons.host.cgroup import ControlGroup
 from daemons.host.processes import Ended, ended_by, look
@@ -65,7 +68,7 @@ class Keeper:
         self._told_to_end = False
 
     def serve(self) -> int:
-        """Until a starter ends that does not rest: its exit status."""
+        """Until nobody wants a starter of it any more, or one has ended badly: its exit status."""
         become_subreaper()
         name_process("condor_keeper")
         # The collector writes to every object that it looks at, and a page that is written is shared no more.
@@ -77,9 +80,16 @@ class Keeper:
         channel: socket.socket | None = self._birth.channel
         while True:
             self._fork(channel)
-            if not self._until_it_rests():
+            if self._until_it_rests():
+                channel = self._until_woken()
+                continue
+            if self._status == 0 and children_of(os.getpid()):
+                return 1  # the job's, of which the starter did not know: the end of this one lets them be found
+            if self._status or not _said(self._startd, {"free": True}):
                 return self._status
-            channel = self._until_woken()
+            channel = self._until_hired()
+            if channel is None:
+                return 0
 
     # ---- with a starter
 
@@ -126,6 +136,18 @@ class Keeper:
         if seen.ended is not None:
             self._ended[seen.pid] = seen.ended
         return True
+
+    def _until_hired(self) -> socket.socket | None:
+        """The channel of the next claim's starter; None when there will be none."""
+        self._look, self._used, self._ended, self._collected = None, [], {}, NOTHING
+        while True:
+            ready = self._wait([self._wakeup, self._startd.fileno(), self._birth.life], None)
+            if self._heard_term() or self._birth.life in ready:
+                return None
+            self._collect()
+            if self._startd.fileno() in ready:
+                _, descriptors = hear(self._startd)
+                return socket.socket(fileno=descriptors[0]) if descriptors else None
 
     def _collect(self) -> None:
         """Whoever has ended; the starter hears of those that were not its own children."""
