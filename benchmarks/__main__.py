@@ -14,6 +14,7 @@ import signal
 import sys
 
 SUITES = (
+    "checkpoint",
     "classad",
     "cold_job",
     "collector",
