@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import IO, Final
 
@@ -29,7 +31,7 @@ def _second_text(second: int) -> str:
 
 
 class DagmanOut:
-    """The log; each line is written at once, and lasts when the process does not."""
+    """The log; what is said is written at once, and lasts when the process does not."""
 
     def __init__(self, path: str, level: int = 3) -> None:
         self.path, self.level = path, level
@@ -37,13 +39,26 @@ class DagmanOut:
             self._touched = os.stat(path).st_mtime
         except OSError:
             self._touched = 0.0
-        self._file: IO[str] = open(path, "a", encoding="utf-8", errors="surrogateescape", buffering=1)  # noqa: SIM115 - for the life of the process
+        self._file: IO[str] = open(path, "a", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115 - for the life of the process
+        self._gathers = False
 
     def say(self, *lines: str, level: int = 2) -> None:
         """These lines, unless -Debug asks for fewer."""
         if level <= self.level:
             stamp = now_text(time.time())
-            self._file.write("".join(f"{stamp} {line}\n" for line in lines))
+            self._file.write("".join([f"{stamp} {line}\n" for line in lines]))
+            if not self._gathers:
+                self._file.flush()
+
+    @contextmanager
+    def in_one_piece(self) -> Iterator[None]:
+        """What is said meanwhile is written when that is over: a storm of lines costs most where each is written."""
+        self._gathers = True
+        try:
+            yield
+        finally:
+            self._gathers = False
+            self._file.flush()
 
     def starting(self, program: str) -> None:
         """What stands first of each run."""

@@ -10,21 +10,25 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final
+
+import trio
 
 from minipool.dagman.status_file import StatusFile
 from pool.dag.course.course import Course
 from pool.dag.course.happenings import Note
 from pool.dag.course.states import DagStatus, ExitCode
-from pool.dag.files.dot import dot_text
+from pool.dag.files.dot import dot_lines
 from pool.dag.files.metrics import RunFacts, metrics_text
 from pool.dag.files.rescue import rescue_name, rescue_text, save_text
+from pool.dag.model import DotFile
 
 if TYPE_CHECKING:
     from minipool.dagman.own_job import OwnJob
 
+LINES_A_PIECE: Final = 2000
 DOT_S: Final = 1.0
 """How long a picture is shown at least before it is drawn anew."""
 END_NOTES: Final = {DagStatus.RM: "removed", DagStatus.ABORT: "aborted", DagStatus.CYCLE: "cycle"}
@@ -45,8 +49,8 @@ class Files:
         self.go_on_from: int | None = None
         """The rescue file that an earlier run, which is gone on with, began from; newer ones are of its end."""
         self._rescue = ""
-        self._dot_at = 0.0
-        self.status = StatusFile(dags, say)
+        self._changed, self._drawing_scope = trio.Event(), trio.CancelScope()
+        self.status, self._say = StatusFile(dags, say), say
 
     def last_rescue(self) -> int:
         """The number of the newest rescue file; 0: there is none."""
@@ -120,18 +124,35 @@ class Files:
         with open(course.dag.jobstate_log, "a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"{int(time.time())} {line}\n")
 
-    def changed(self, course: Course) -> None:
+    def changed(self) -> None:
         """Nodes are elsewhere than before."""
         self.status.changed()
-        drawn = course.dag.dot is not None and course.dag.dot.update and course.begun
-        if drawn and time.time() - self._dot_at >= DOT_S:
-            self.draw(course)
+        self._changed.set()
+
+    async def keep_drawing(self, course: Course) -> None:
+        """Draw the graph whenever something has changed, if that is wanted, and not sooner than somebody could look."""
+        if course.dag.dot is None or not course.dag.dot.update:
+            return
+        with self._drawing_scope:
+            while True:
+                await self._changed.wait()
+                # Before it is drawn, so that a change meanwhile is not lost.
+                self._changed = trio.Event()
+                try:
+                    for _ in self._drawing(course, course.dag.dot):
+                        await trio.lowlevel.checkpoint()
+                except OSError as error:  # no reason to end the graph
+                    self._say(f"Warning: can't create dot file {course.dag.dot.path}: {error.strerror}")
+                await trio.sleep(DOT_S)
 
     def draw(self, course: Course) -> str:
         """Write the DOT file; its name."""
-        asked = course.dag.dot
-        assert asked is not None
-        self._dot_at = time.time()
+        assert course.dag.dot is not None
+        *_, path = self._drawing(course, course.dag.dot)
+        return path
+
+    def _drawing(self, course: Course, asked: DotFile) -> Iterator[str]:
+        """Write the DOT file of this moment, a piece at each step; its name."""
         include = None
         if asked.include:
             with open(asked.include, encoding="utf-8", errors="surrogateescape") as file:
@@ -141,8 +162,15 @@ class Files:
             if asked.overwrite
             else next(name for name in (f"{asked.path}.{number}" for number in count()) if not os.path.exists(name))
         )
-        self._write(path, dot_text(course.dag, course.states, int(self._dot_at), include))
-        return path
+        lines = dot_lines(course.dag, bytes(course.states), int(time.time()), include)
+        beside = f"{path}.tmp"
+        # Not buffered: a file that is given up must not write to the one that has come after it.
+        with open(beside, "wb", buffering=0) as out:
+            while text := "".join(islice(lines, LINES_A_PIECE)):
+                out.write(text.encode(errors="surrogateescape"))
+                yield path
+        os.replace(beside, path)
+        yield path
 
     def last_sequence(self, path: str) -> int:
         """The number of the last attempt in a JOBSTATE_LOG that goes on; 0 where none is."""
@@ -156,6 +184,7 @@ class Files:
     def finish(self, course: Course, code: int, own: OwnJob) -> None:
         """The last of all files."""
         self.internal(course, f"DAGMAN_FINISHED {code}")
+        self._drawing_scope.cancel()
         self.status.finish(course, END_NOTES.get(course.status, "failed") if code else "success")
         # The last changes of all come too soon behind others to have been drawn.
         if course.dag.dot is not None and course.dag.dot.update:

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -43,6 +43,8 @@ from protocol.messages.schedd import JobsChanged
 
 LOOK_S: Final = 1.0
 """How often the halt file is looked for."""
+HOLD_S: Final = 0.01
+"""How long what has happened is taken at once: the schedd, scripts and signals are heard between."""
 TABLE_S: Final = 1.0
 """The log has the table of nodes when it changes, but not more often."""
 
@@ -67,7 +69,8 @@ class Manager:
             f"DAGManJobId == {around.dag_id}" if around.dag_id > 0 else f"DAGManNodesLog == {quote(paths.nodes_log)}"
         )
         self._told_all = trio.Event()
-        self._send, self._receive = trio.open_memory_channel[tuple[it.Event, tuple[str, ...]]](math.inf)
+        self._happened: deque[tuple[it.Event, tuple[str, ...]]] = deque()
+        self._came = trio.Event()
         self._scripts: dict[tuple[int, str], trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         self._shown: Counts | None = None
@@ -81,7 +84,8 @@ class Manager:
 
     def happened(self, event: it.Event, *lines: str) -> None:
         """The course shall know, and the log have these lines before what it makes of that."""
-        self._send.send_nowait((event, lines))
+        self._happened.append((event, lines))
+        self._came.set()
 
     def say(self, *lines: str) -> None:
         """Lines for the log."""
@@ -132,6 +136,7 @@ class Manager:
             self._nursery.start_soon(self._report_pending)
             self._nursery.start_soon(self.own.keep, self)
             self._nursery.start_soon(self.files.status.keep, self.course)
+            self._nursery.start_soon(self.files.keep_drawing, self.course)
             while self._code is None:
                 await self._turn()
             await self._leave(self._code)
@@ -154,19 +159,26 @@ class Manager:
         await self.own.update(self.course)
 
     async def _turn(self) -> None:
-        """Take what has happened; when nothing more has, show and keep what is so now."""
-        statistics = self.own.statistics
-        try:
-            event, lines = self._receive.receive_nowait()
-        except trio.WouldBlock:
+        """Take what has happened, while the loop may be held; when nothing more has, show and keep what is so now."""
+        if not self._happened:
             self._show()
-            with statistics.sleep.timed():
-                event, lines = await self._receive.receive()
+            with self.own.statistics.sleep.timed():
+                self._came = trio.Event()
+                await self._came.wait()
+        until = time.perf_counter() + HOLD_S
+        # The log is written before anything of this is done that waits, and so before others can see it.
+        with self.out.in_one_piece():
+            while self._happened and self._code is None and time.perf_counter() < until:
+                self._take_one(*self._happened.popleft())
         self._last_event = trio.current_time()
-        for line in lines:
-            self.say(line)
-        with statistics.event.timed():
-            self._step(event)
+        await trio.lowlevel.checkpoint()
+
+    def _take_one(self, event: it.Event, lines: tuple[str, ...]) -> None:
+        if lines:
+            self.say(*lines)
+        since = time.monotonic()
+        self._step(event)
+        self.own.statistics.event.add(time.monotonic() - since)
         if lines:
             self.out.say(f"Number of idle job procs: {self.course.idle_jobs}", level=3)
 
@@ -273,9 +285,9 @@ class Manager:
             if changed is None:
                 self.jobs.begin()
             else:
-                await self._take(changed)
+                await self._take_told(changed)
 
-    async def _take(self, changed: JobsChanged) -> None:
+    async def _take_told(self, changed: JobsChanged) -> None:
         for delta in changed.deltas:
             if delta.job_id == self.own.id:
                 self.say(*self.own.told_lines(delta.ad, self.course.limits))
@@ -355,7 +367,7 @@ class Manager:
         counts = self.course.counts()
         if counts != self._shown:
             self.own.changed()
-            self.files.changed(self.course)
+            self.files.changed()
             if time.monotonic() - self._shown_at >= TABLE_S:
                 self._table()
 

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pool.classad import ClassAd
 from pool.dag.course import happenings as it
 from pool.dag.model import Dag
+from pool.jobs.userlog.bodies import read_body
 from pool.jobs.userlog.event import local_time
 from pool.jobs.userlog.reader import EventReader, LoggedEvent
 
 NOOP_PROC = 2147483647
 """The job of nodes that have none (HTCondor tells them apart by the third number)."""
 FACTORY = -1
+_READ = (16, 34)
+"""The events of whose attributes something is asked of each in a recovery."""
 _NO_TIME = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
 _TERMINATED = (
     *(f"{_NO_TIME}{whose} {where} Usage" for whose in ("Run", "Total") for where in ("Remote", "Local")),
     *(f"\t0  -  {whose} Bytes {way} By Job" for whose in ("Run", "Total") for way in ("Sent", "Received")),
 )
+
+
+_DONE_AT_ONCE = "\n".join(("\t(1) Normal termination (return value 0)", *_TERMINATED))
 
 
 class NodesLog:
@@ -39,16 +45,20 @@ class NodesLog:
 
     def skipped(self, name: str) -> None:
         """034: the PRE script has skipped the node."""
-        self._fakes += 1
-        job = f"000.{NOOP_PROC}.{self._fakes:03d}"
-        self._append(34, job, "PRE script return value is PRE_SKIP value", f"    DAG Node: {name}")
+        self._append(_event(34, self._fake(), "PRE script return value is PRE_SKIP value", f"    DAG Node: {name}"))
 
-    def noop(self, name: str) -> None:
-        """000 and 005 of a node that does nothing."""
+    def noop(self, names: Iterable[str]) -> None:
+        """000 and 005 of nodes that do nothing."""
+        said = []
+        for name in names:
+            job = self._fake()
+            said.append(_event(0, job, "Job submitted from host: <dummy-submit-for-noop-job>", f"    DAG Node: {name}"))
+            said.append(_event(5, job, "Job terminated.", _DONE_AT_ONCE))
+        self._append("".join(said))
+
+    def _fake(self) -> str:
         self._fakes += 1
-        job = f"000.{NOOP_PROC}.{self._fakes:03d}"
-        self._append(0, job, "Job submitted from host: <dummy-submit-for-noop-job>", f"    DAG Node: {name}")
-        self._append(5, job, "Job terminated.", "\t(1) Normal termination (return value 0)", *_TERMINATED)
+        return f"000.{NOOP_PROC}.{self._fakes:03d}"
 
     def post_ended(self, name: str, cluster: int, code: int) -> None:
         """016: how the node's POST script ended."""
@@ -57,12 +67,10 @@ class NodesLog:
             if code >= 0
             else f"(0) Abnormal termination (signal {-code})"
         )
-        self._append(
-            16, f"{max(cluster, 0):03d}.000.000", "POST Script terminated.", f"\t{how}", f"    DAG Node: {name}"
-        )
+        job = f"{max(cluster, 0):03d}.000.000"
+        self._append(_event(16, job, "POST Script terminated.", f"\t{how}", f"    DAG Node: {name}"))
 
-    def _append(self, number: int, job: str, *lines: str) -> None:
-        text = f"{number:03d} ({job}) {local_time(time.time())} " + "\n".join(lines) + "\n...\n"
+    def _append(self, text: str) -> None:
         # In one piece and at the end, for the schedd writes to it as well.
         log = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -74,7 +82,7 @@ class NodesLog:
         """What it holds."""
         try:
             with open(self.path, encoding="utf-8", errors="surrogateescape") as file:
-                reader = EventReader(year=time.localtime().tm_year)
+                reader = EventReader(year=time.localtime().tm_year, bodies=_READ)
                 while text := file.read(1 << 20):
                     yield from reader.feed(text)
         except FileNotFoundError:
@@ -83,6 +91,10 @@ class NodesLog:
     def went_on(self, fakes: int) -> None:
         """So many nodes without a job are in it already."""
         self._fakes = max(self._fakes, fakes)
+
+
+def _event(number: int, job: str, *lines: str) -> str:
+    return f"{number:03d} ({job}) {local_time(time.time())} " + "\n".join(lines) + "\n...\n"
 
 
 class Replay:
@@ -166,7 +178,7 @@ def name_of(logged: LoggedEvent) -> str:
     for line in logged.lines[1:]:
         if line.startswith("    DAG Node: "):
             return _after_colon(line)
-    notes = logged.attributes.get("StructuredNotes")
+    notes = read_body(0, logged.lines).get("StructuredNotes")
     return notes.eval_str("DAGNodeName") or "" if isinstance(notes, ClassAd) else ""
 
 

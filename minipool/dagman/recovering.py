@@ -7,7 +7,10 @@ says more are looked for in the history.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import trio
 
 from minipool.dagman.nodes_log import Replay
 from pool.base.ids import JobId
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from minipool.dagman.manager import Manager
 
 
+EVENTS_A_PIECE: Final = 200
+
+
 async def recover(manager: Manager) -> None:
     """Bring the course to where it was."""
     course = manager.course
@@ -28,15 +34,24 @@ async def recover(manager: Manager) -> None:
     manager.replay(it.Recover())
     replay = Replay(course.dag)
     with manager.own.statistics.log.timed():
-        for logged in manager.nodes_log.events():
-            for event in replay.events(logged):
-                manager.replay(event)
+        await _replay_log(manager, replay)
     manager.nodes_log.went_on(replay.last_fake)
     for cluster, node in replay.clusters.items():
         manager.submitter.last_cluster[node] = max(cluster, manager.submitter.last_cluster.get(node, -1))
     await _adopt_unlogged(manager)
     await _find_missing(manager)
     manager.say("...done with RECOVERY mode <<<<<<<<<<<<<<<<<<<<<<<<<<<<<<")
+
+
+async def _replay_log(manager: Manager, replay: Replay) -> None:
+    """What the log has, a piece at a time: others of the process wait for none of them long."""
+    events = iter(manager.nodes_log.events())
+    while piece := list(islice(events, EVENTS_A_PIECE)):
+        with manager.out.in_one_piece():
+            for logged in piece:
+                for event in replay.events(logged):
+                    manager.replay(event)
+        await trio.lowlevel.checkpoint()
 
 
 async def _adopt_unlogged(manager: Manager) -> None:

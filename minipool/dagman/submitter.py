@@ -29,6 +29,8 @@ AT_ONCE: Final = 32
 """How many submissions may be on their way."""
 LOSSES_MAX: Final = 1000
 """So often the request of a node is sent again that was lost with the schedd, until that is a try that failed."""
+PRETENDED_AT_ONCE: Final = 100
+"""How many nodes without jobs are done in one go."""
 LOOK_S: Final = 1.0
 SUBDAG_SUFFIX: Final = ".condor.sub"
 
@@ -75,11 +77,15 @@ class Submitter:
             while True:
                 while self._waiting:
                     await self._turn()
-                    if not self._waiting:  # they have been forgotten meanwhile
-                        break
-                    asked = self._waiting.popleft()
                     if delay_s:
                         await trio.sleep(delay_s)
+                    if not self._waiting:  # they have been forgotten meanwhile
+                        break
+                    if self._pretends(self._waiting[0]):
+                        self._pretend(1 if delay_s or self._manager.course.limits.submits else PRETENDED_AT_ONCE)
+                        await trio.lowlevel.checkpoint()
+                        continue
+                    asked = self._waiting.popleft()
                     await self._room.acquire_on_behalf_of(asked)
                     before, last = last, trio.Event()
                     nursery.start_soon(self._submit, asked, before, last)
@@ -122,16 +128,12 @@ class Submitter:
     async def _one(self, asked: it.Submit, before: trio.Event, sent: trio.Event) -> None:
         manager = self._manager
         node = manager.course.node(asked.node)
-        pretends = manager.options.dry_run or node.noop
         directory = os.path.join(manager.directory, node.directory)
         submit = node.submit
-        if node.kind == "SUBDAG" and not pretends:
+        if node.kind == "SUBDAG":
             await self._write_nested(node, directory, asked.retry)
             submit += SUBDAG_SUFFIX
         await before.wait()
-        if pretends:
-            self._pretend(asked.node, node)
-            return
         manager.say(
             f"Submitting node {node.name} from file {submit or 'inline description'} using direct job submission"
         )
@@ -169,15 +171,22 @@ class Submitter:
                     raise
         raise AssertionError
 
-    def _pretend(self, number: int, node: Node) -> None:
-        """The node has no job, and is done at once."""
-        manager = self._manager
+    def _pretends(self, asked: it.Submit) -> bool:
+        return self._manager.options.dry_run or self._manager.course.node(asked.node).noop
+
+    def _pretend(self, most: int) -> None:
+        """The next nodes have no jobs, and are done at once."""
+        manager, numbers = self._manager, list[int]()
+        while self._waiting and len(numbers) < most and self._pretends(self._waiting[0]):
+            numbers.append(self._waiting.popleft().node)
+        names = [manager.course.node(number).name for number in numbers]
         if manager.options.dry_run:
-            manager.say(f"Processing node: {node.name}")
+            manager.say(*(f"Processing node: {name}" for name in names))
         else:
-            manager.nodes_log.noop(node.name)  # alone says to a recovery that it was there
-        manager.happened(it.Submitted(number, 0, 1))
-        manager.happened(it.JobEnded(number, 0, 0, 0))
+            manager.nodes_log.noop(names)  # alone says to a recovery that they were there
+        for number in numbers:
+            manager.happened(it.Submitted(number, 0, 1))
+            manager.happened(it.JobEnded(number, 0, 0, 0))
 
     def _found(self, node: int, cluster: int, jobs: int, is_factory: bool) -> None:
         self.last_cluster[node] = cluster

@@ -19,14 +19,16 @@ from pool.dag.course.states import JOB_ABORTED, JOB_SKIPPED, PROVISIONED, SUBMIT
 
 def step(course: Course, event: it.Event) -> list[it.Effect]:
     """What must be done now that this has happened. What comes too late, or twice, does nothing."""
-    course.effects = []
+    effects: list[it.Effect] = []
+    course.effects = effects
     if not course.over:
         HANDLERS[type(event)](course, event)
         if course.begun:
             course.submit_ready()
-            check_end(course)
-            course.submit_ready()  # the FINAL node may have begun
-    effects, course.effects = course.effects, []
+            if not course.submitted:
+                check_end(course)
+                course.submit_ready()  # the FINAL node may have begun
+    course.effects = []
     return [one for one in effects if isinstance(one, it.Say)] if course.recovering else effects
 
 
@@ -34,14 +36,14 @@ def step(course: Course, event: it.Event) -> list[it.Effect]:
 
 
 def _submitted(course: Course, event: it.Submitted) -> None:
-    node, one = event.node, course.attempt(event.node)
+    node = event.node
     if course.states[node] == S.DONE:  # a rescue file that a recovery has read says so already
         course.attempts.pop(node, None)
         return
     if course.states[node] != S.SUBMITTED:
         _found_submitted(course, node)
-        one = course.attempt(node)
-    elif one.cluster == event.cluster and one.jobs:
+    one = course.attempt(node)
+    if one.cluster == event.cluster and one.jobs:
         return
     # The next failure is one of its own, and not the continuation of this one.
     course.pause_s = 1
@@ -214,10 +216,9 @@ def _job_ended(course: Course, event: it.JobEnded) -> None:
         course.say(f"Node {course.node(node).name} job proc {job} completed successfully.")
     else:
         _job_failed(course, node, one, event)
-    failed = _has_failed(course, node, one)
-    if failed and not was_over:
-        one.succeeded = False
-        _remove_others(course, node, one, job)
+        if not was_over and _has_failed(course, node, one):
+            one.succeeded = False
+            _remove_others(course, node, one, job)
     if not one.factory and one.left == 0:
         _jobs_over(course, node, one)
 

@@ -19,10 +19,11 @@ _LOOKS: Final = {
 
 def dot_text(dag: Dag, states: Sequence[int], at: int, include: str | None = None) -> str:
     """The picture. `include`: the text of the file that DOT's INCLUDE names."""
-    return "".join(_lines(dag, states, at, include))
+    return "".join(dot_lines(dag, states, at, include))
 
 
-def _lines(dag: Dag, states: Sequence[int], at: int, include: str | None) -> Iterator[str]:
+def dot_lines(dag: Dag, states: Sequence[int], at: int, include: str | None) -> Iterator[str]:
+    """The same, a line or two at a time."""
     yield f'digraph DAG {{\n    label="DAGMan Job status at {time.asctime(time.localtime(at))}";\n\n'
     if include is not None and dag.dot is not None:
         file = dag.dot.include

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -67,13 +67,16 @@ class LoggedEvent:
 
 class EventReader:
     """Takes a log's text piece by piece. `year` dates events of old logs, whose times have none; `utc`: times without
-    a zone are in UTC, not in this host's zone.
+    a zone are in UTC, not in this host's zone; `bodies`: the kinds of events whose attributes are wanted, if not all.
     """
 
-    def __init__(self, *, year: int = 1970, utc: bool = False) -> None:
+    def __init__(self, *, year: int = 1970, utc: bool = False, bodies: Container[int] | None = None) -> None:
         self._rest = ""
         self._year = year
         self._utc = utc
+        self._bodies = bodies
+        # Many events are of one second, and what that is by the calendar costs more than all else of a header.
+        self._second: tuple[tuple[str | None, ...], float] = ((), 0.0)
 
     def feed(self, text: str) -> Iterator[LoggedEvent]:
         """The events that are complete now."""
@@ -95,21 +98,20 @@ class EventReader:
         if found is None:
             return None
         lines = (found["rest"], *more)
-        number = int(found["number"])
-        return LoggedEvent(
-            number=number,
-            job=JobId(int(found["cluster"]), int(found["proc"])),
-            subproc=int(found["subproc"]),
-            at=self._seconds(found),
-            lines=lines,
-            attributes=read_body(number, lines),
-        )
+        number, cluster, proc, subproc = map(int, found.group("number", "cluster", "proc", "subproc"))
+        attributes = read_body(number, lines) if self._bodies is None or number in self._bodies else {}
+        return LoggedEvent(number, JobId(cluster, proc), subproc, self._seconds(found), lines, attributes)
 
     def _seconds(self, found: re.Match[str]) -> float:
+        date = found.group("year", "month", "day", "us_month", "us_day", "hour", "minute", "second", "utc")
+        if date != self._second[0]:
+            self._second = (date, self._whole_seconds(found))
+        return self._second[1] + float(found["fraction"] or 0)
+
+    def _whole_seconds(self, found: re.Match[str]) -> float:
         year = int(found["year"] or self._year)
         month, day = int(found["month"] or found["us_month"]), int(found["day"] or found["us_day"])
         clock = int(found["hour"]), int(found["minute"]), int(found["second"])
-        fraction = float(found["fraction"] or 0)
         if found["utc"] or self._utc:
-            return utc_seconds(year, month, day, *clock) + fraction
-        return time.mktime((year, month, day, *clock, 0, 0, -1)) + fraction
+            return utc_seconds(year, month, day, *clock)
+        return time.mktime((year, month, day, *clock, 0, 0, -1))
