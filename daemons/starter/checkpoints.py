@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Final
+
+import trio
 
 from daemons.base.faults import fault
 from daemons.base.log import Log
@@ -21,6 +24,9 @@ from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from protocol.messages.shadow import JobNotice, JobUpdate
 from protocol.messages.starter import RunJob
+
+CONNECTED_S: Final = 10.0
+"""How long the schedd is waited for that is to hear of a checkpoint."""
 
 
 class Checkpoints:
@@ -64,6 +70,8 @@ class Checkpoints:
         ad.update({"CheckpointNumber": number, "LastCkptTime": int(time.time()), "BytesSent": float(size)})
         if wants_criu(job):
             job[LAST_PLATFORM] = ad[LAST_PLATFORM] = request.slot_ad.eval_str(PLATFORM) or ""
+        with trio.move_on_after(CONNECTED_S):  # a starter that has just woken has no connection yet
+            await self._link.peer()
         await self._link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))
 
 
