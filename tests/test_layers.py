@@ -38,6 +38,7 @@ ADAPTERS = {
     "pool.jobs.queue.backup": {"sqlite3"},
     "pool.jobs.queue.history": {"sqlite3"},
     "pool.jobs.queue.store": {"sqlite3"},
+    "pool.macros.chance": {"os.urandom"},
     "pool.slots.idle": {"psutil", "os.listdir"},
     "pool.slots.provision.detect": {"os.getloadavg", "os.stat", "platform", "psutil", "shutil"},
     "pool.submit.world": {"glob", "os.stat", "os.walk"},

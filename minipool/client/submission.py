@@ -13,6 +13,7 @@ from minipool.client.session import Session
 from minipool.client.steps import Call, Connect, Now, Run, Steps, call
 from pool.base.errors import SubmitError
 from pool.classad import ClassAd
+from pool.macros.chance import SYSTEM_CHANCE
 from pool.submit import SubmitPlan, SubmitWorld, read_submit
 from protocol.messages.submit import ReserveCluster, SubmitJobs
 from protocol.wire.ad_table import pack_alike
@@ -64,6 +65,7 @@ def read_plan(
         skip_checks=skip_checks,
         remote=remote,
         interactive=interactive,
+        chance=SYSTEM_CHANCE,
     )
 
 

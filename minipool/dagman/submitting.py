@@ -14,6 +14,7 @@ from pool.base.words import split_list
 from pool.classad import ClassAd, quote
 from pool.dag.course.course import Course
 from pool.dag.model import Node
+from pool.macros.chance import SYSTEM_CHANCE
 from pool.submit import SubmitPlan
 from pool.submit.alike import Description
 from pool.submit.world import world_in
@@ -160,4 +161,5 @@ class Descriptions:
             user=self._user,
             world=world_in(directory, lambda command: run_command(command, directory)),
             queue_args=None if has_queue else "1",
+            chance=SYSTEM_CHANCE,
         )

@@ -18,6 +18,7 @@ from pool.config import knobs
 from pool.config.config import ENVIRONMENT, Config
 from pool.config.places import HostFacts, named_files, refuse_another, usual_files
 from pool.config.reader import ConfigReader, Reach
+from pool.macros.chance import SYSTEM_CHANCE
 from pool.macros.expand import Chance
 from pool.macros.macro_set import MacroSet, Source
 
@@ -55,7 +56,7 @@ def load_config(
     run: Callable[[str], str] | None = None,
     read: Callable[[str], str] = _read,
     list_dir: Callable[[str], Sequence[str]] = os.listdir,
-    chance: Chance | None = None,
+    chance: Chance = SYSTEM_CHANCE,
 ) -> Config:
     """Read the configuration: the first file that is found (or `paths`), what it points to, and `_CONDOR_*`.
 
@@ -96,7 +97,7 @@ def _make_reader(
     local_name: str,
     run: Callable[[str], str] | None,
     read: Callable[[str], str],
-    chance: Chance | None,
+    chance: Chance,
 ) -> ConfigReader:
     def default(name: str) -> str | None:
         key = name.upper()

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pool.base.errors import PoolError, SubmitError
 from pool.config import Config
-from pool.macros.expand import Expander, Reference
+from pool.macros.expand import Chance, Expander, Reference
 from pool.macros.macro_set import MacroSet
 from pool.submit.job import JobDraft, SubmitSurroundings
 from pool.submit.plan import SubmitPlan, read_in, read_submit
@@ -44,11 +44,11 @@ class Description:
 
     def __init__(
         self, text: str, *, config: Config, cwd: str, env: Mapping[str, str], user: str, world: SubmitWorld,
-        queue_args: str | None,
+        queue_args: str | None, chance: Chance | None = None,
     ) -> None:  # fmt: skip
         self.text = text
         self.config, self.cwd, self.env, self.user, self.world = config, cwd, env, user, world
-        self.queue_args = queue_args
+        self.queue_args, self.chance = queue_args, chance
         self._deciding: set[str] = set()
         """Macros whose values decide something."""
         self._words: set[str] = set()
@@ -66,6 +66,7 @@ class Description:
         return read_submit(
             self.text, config=self.config, file=file, cwd=self.cwd, env=self.env, extra=extra, appended=appended,
             queue_args=self.queue_args, now=now, user=self.user, world=self.world, skip_checks=True,
+            chance=self.chance,
         )  # fmt: skip
 
     def _template(self, lines: _Lines, file: str) -> _Template | None:

@@ -66,3 +66,9 @@ def test_a_dry_run_prints_what_htcondors_does(here: Path, name: str, description
             attribute, how, value = found.groups()
             got = job.get(attribute, "undefined")
             assert (got == value) if how == "=" else re.search(value, got), (attribute, got)
+
+
+def test_random_macros_differ_from_job_to_job_and_from_submission_to_submission(here: Path) -> None:
+    text = "executable = prog\narguments = $RANDOM_INTEGER(1,1000000000000)\nqueue 2"
+    drawn = [job["Args"] for done in (dry_run(here, text), dry_run(here, text)) for job in ads(done.stdout)]
+    assert len(set(drawn)) == len(drawn) >= 3

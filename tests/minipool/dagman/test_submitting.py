@@ -133,3 +133,13 @@ def test_no_more_nodes_are_submitted_in_an_interval_than_the_configuration_says(
         assert world.run(load_config([], environ={}, overrides=knobs, subsystem="DAGMAN")) == 0
     assert 14 <= world.now < 15
     assert world.own.eval_int("DAGMan_MaxSubmitsPerInterval") == 3
+
+
+def test_random_macros_differ_from_node_to_node(tmp_path: Path) -> None:
+    (tmp_path / "n.sub").write_text("executable = /bin/true\n+Drawn = $RANDOM_INTEGER(1,1000000000000)\nqueue\n")
+    descriptions, course = Descriptions(Session(load_config([], environ={}))), course_of(PAIR)
+    plans = [
+        descriptions.plan(course.node(node), "n.sub", str(tmp_path), lines_of(course, node, "", AROUND, on_hold=False))
+        for node in (0, 1)
+    ]
+    assert len({plan.cluster_ad.eval_int("Drawn") for plan in plans}) == 2

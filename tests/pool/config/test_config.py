@@ -254,3 +254,9 @@ def test_a_name_that_no_file_can_have_is_told(tmp_path: Path, line: str) -> None
     (tmp_path / "config").write_text(line + "\n")
     with pytest.raises(ConfigError, match=r"cannot (read|include)"):
         load_config([str(tmp_path / "config")], environ={})
+
+
+def test_random_macros_are_drawn_anew_in_each_process(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("DRAWN = $RANDOM_INTEGER(1,1000000000000)\n")
+    assert len({load_config([str(file)], environ={}).str("DRAWN") for _ in range(3)}) == 3
