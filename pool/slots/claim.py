@@ -100,6 +100,8 @@ class Claim:
     """Let in by the START that holds while the machine drains."""
     released: bool = False
     """Its schedd has the report of its last job: the slot is free when the starter has cleaned up."""
+    given: str = ""
+    """The execution that its starter was given last, which may be over; empty when it did not take it."""
 
     def with_activation(self, activation: Activation, *, started: bool = False) -> Claim:
         """The claim with this execution; `started` counts it."""

@@ -133,9 +133,11 @@ class Activations:
                 if not self._still_wanted(slot, asked.activation):
                     reason = "the job was called back before it started"
                     break
+                self._note_given(slot, asked, asked.activation)  # not after the call: the job may be over by then
                 await self._starters.run_job(starter, self._order(slot, asked, early=early))
             except PoolError as error:
                 reason = str(error)
+                self._note_given(slot, asked, "")
                 if (failed := slot.starter) is not None:
                     self._starters.kill(failed)
                     slot.starter = None
@@ -148,6 +150,10 @@ class Activations:
             self._moves.job_gone(slot)
         good = self._slots.holding(asked.claim_id) is not None
         return ActivateAnswer(started=False, reason=reason, claim_is_good=good)
+
+    def _note_given(self, slot: Slot, asked: ActivateClaim, activation: str) -> None:
+        if slot.claim is not None and self._slots.holding(asked.claim_id) is slot:
+            slot.claim = replace(slot.claim, given=activation)
 
     async def _starter_for(self, slot: Slot) -> LivingStarter:
         if slot.starter is None or not slot.starter.usable:
@@ -178,6 +184,11 @@ class Activations:
             lease_s=min(slot.claim.lease.lease_s, LEASE_MAX_S),  # fetched work has one without an end
             early=early,
         )
+
+
+def has_had(slot: Slot, activation: str) -> bool:
+    """Whether this execution is the one that the claim's starter was given last."""
+    return slot.claim is not None and slot.claim.given == activation
 
 
 def runs(slot: Slot, activation: str) -> bool:

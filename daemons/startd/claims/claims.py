@@ -20,7 +20,7 @@ from daemons.base.pace import LoopTurns
 from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
-from daemons.startd.claims.activations import Activations
+from daemons.startd.claims.activations import Activations, has_had
 from daemons.startd.claims.callers import claim_of_caller, job_of_caller
 from daemons.startd.claims.make_room import MakeRoom
 from daemons.startd.slots.ads import Ads
@@ -300,6 +300,8 @@ class Claims:
             if slot is None or slot.claim is None:
                 return ActivateAnswer(started=False, reason="the claim is over", claim_is_good=False)
             running = slot.claim.activation
+        if running is None and has_had(slot, asked.activation):  # this word was slower than the job
+            return ActivateAnswer(started=True)
         if running is not None and not asked.concluded:
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
         if running is None:

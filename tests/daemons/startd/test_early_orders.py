@@ -63,3 +63,16 @@ async def test_a_job_that_the_owner_does_not_let_start_is_not_begun_with_the_gra
         await trio.sleep(1)
         assert bench.farm.running("1.0") is None
         assert not (await schedd.run(held, activation="first")).started
+
+
+async def test_a_job_that_is_over_before_its_order_comes_is_not_started_again(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer(), a_job(RunsFor=0.01), early="first")
+        starter = await bench.until_running()
+        await bench.until("Claimed/Idle", held.slot)
+        assert (await schedd.run(held, activation="first")).started
+        await bench.until("Claimed/Idle", held.slot)
+        assert (await schedd.run(held, activation="second", concluded=True)).started
+        assert [order.activation for order in starter.jobs] == ["first", "second"]
