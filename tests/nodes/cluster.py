@@ -24,7 +24,7 @@ import docker
 from docker.errors import APIError, NotFound
 
 from pool.classad import ClassAd, parse_longs
-from tests.nodes.image import image
+from tests.nodes.image import BASE, image
 
 T = TypeVar("T")
 
@@ -167,11 +167,11 @@ class Cluster:
 
 
 @contextmanager
-def new_cluster() -> Iterator[Cluster]:
-    """A cluster for the time of the block; nothing of it is left afterwards."""
+def new_cluster(base: str = BASE) -> Iterator[Cluster]:
+    """A cluster for the time of the block, of hosts with what that image has; nothing of it is left afterwards."""
     engine = docker.from_env(timeout=300)
     _remove_orphans(engine)
-    cluster = Cluster(engine, image(engine))
+    cluster = Cluster(engine, image(engine, base))
     try:
         yield cluster
     finally:

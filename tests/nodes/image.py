@@ -16,23 +16,24 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "deploy" / "containers"
 BASE = "minipool-base:latest"
+MPI_BASE = "minipool-mpi:latest"
 REPOSITORY = "minipool-nodes"
 
 
-def image(engine: Any) -> str:
-    """The tag of the image, which is made when it is not there."""
+def image(engine: Any, base: str = BASE) -> str:
+    """The tag of the image on this base, which is made when it is not there."""
     with tempfile.TemporaryDirectory(prefix="minipool-image-") as directory:
         context = Path(directory)
         wheels = context / "wheels"
         _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT))
         for name in ("Containerfile", "entry"):
             shutil.copy(RECIPE / name, context / name)
-        tag = f"{REPOSITORY}:{_hash(context, engine.images.get(BASE).id)}"
+        tag = f"{REPOSITORY}:{_hash(context, engine.images.get(base).id)}"
         if tag in [known for found in engine.images.list(name=REPOSITORY) for known in found.tags]:
             return tag
-        _fetch_dependencies(wheels, _python_of(engine))
+        _fetch_dependencies(wheels, _python_of(engine, base))
         engine.images.build(
-            path=str(context), dockerfile="Containerfile", tag=tag, rm=True, buildargs={"BASE": BASE, "OFFLINE": "1"}
+            path=str(context), dockerfile="Containerfile", tag=tag, rm=True, buildargs={"BASE": base, "OFFLINE": "1"}
         )
         return tag
 
@@ -45,10 +46,10 @@ def _hash(context: Path, base: str) -> str:
     return found.hexdigest()[:16]
 
 
-def _python_of(engine: Any) -> str:
+def _python_of(engine: Any, base: str) -> str:
     """The base's version of Python, whose wheels are needed."""
     command = ["python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    return str(engine.containers.run(BASE, command, remove=True, network_mode="none").decode().strip())
+    return str(engine.containers.run(base, command, remove=True, network_mode="none").decode().strip())
 
 
 def _fetch_dependencies(wheels: Path, python: str) -> None:

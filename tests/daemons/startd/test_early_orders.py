@@ -69,7 +69,7 @@ async def test_a_job_that_is_over_before_its_order_comes_is_not_started_again(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with a_bench(tmp_path) as bench, bench.schedd() as schedd:
-        held = await schedd.claim(await bench.offer(), a_job(RunsFor=0.01), early="first")
+        held = await schedd.claim(await bench.offer(), a_job(RunsFor=5), early="first")
         starter = await bench.until_running()
         await bench.until("Claimed/Idle", held.slot)
         assert (await schedd.run(held, activation="first")).started
