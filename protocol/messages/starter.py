@@ -131,7 +131,7 @@ class MayRest(Request[Done], tag="startd.may_rest"):
     activation: str
 
 
-class HomesServer(Message, tag="startd.homes_server"):
+class HomesServer(Record):
     """The process that serves a job's files."""
 
     pid: int
