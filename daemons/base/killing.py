@@ -21,10 +21,15 @@ no sooner gone for being looked at."""
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Kill each that is still there and may be killed by this process."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    """Kill each that is still there and may be killed by this process.
+
+    All are stopped first: a shell whose program is killed before it would go on with its next line.
+    """
+    meant = list(pids)
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in meant:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signum)
 
 
 async def until_nobody_is_left(kill_round: Callable[[], Awaitable[bool]]) -> None:

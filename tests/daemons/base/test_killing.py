@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Set
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +48,17 @@ def test_this_process_is_never_among_them_and_one_that_is_gone_is_no_trouble() -
     gone.wait()
     kill({gone.pid})
     assert kill_until_gone(lambda: {os.getpid(), gone.pid}) == set()
+
+
+def test_nobody_goes_on_when_another_is_killed_first(tmp_path: Path) -> None:
+    went_on = tmp_path / "went_on"
+    for _ in range(5):
+        shell = subprocess.Popen(
+            ["sh", "-c", f"sleep 1000 & echo $!; wait; echo > {went_on}"], stdout=subprocess.PIPE, text=True
+        )
+        assert shell.stdout is not None
+        first = int(shell.stdout.readline())
+        kill([*[first] * 3000, shell.pid])  # as long as many take
+        assert shell.wait(10) == -9
+        shell.stdout.close()
+    assert not went_on.exists()
