@@ -1,14 +1,15 @@
-"""Open MPI and MPICH over two hosts that are containers: the ring and the sum, by the scripts that come with the pool."""
+"""Open MPI over two hosts that are containers, by the script that comes with the pool: a ring, and a sum of all ranks."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.nodes.image import MPI_BASE, RECIPE, ROOT
+from tests.nodes.image import MPI_BASE, ROOT
 
 if TYPE_CHECKING:
     from tests.nodes.cluster import Cluster
@@ -38,17 +39,17 @@ def cluster() -> Iterator[Cluster]:
     """An access point, and two execute nodes for its parallel jobs; no user has a key for ssh."""
     from tests.nodes.cluster import new_cluster  # the container engine's client is for these tests alone
 
-    subprocess.run([RECIPE / "engine", "mpi"], check=True)
+    docker = shutil.which("docker") or "docker"
+    if subprocess.run([docker, "image", "inspect", MPI_BASE], capture_output=True, check=False).returncode:
+        pytest.skip(f"there is no image {MPI_BASE}: deploy/containers/engine mpi makes it")
     with new_cluster(MPI_BASE) as cluster:
         knobs = {"NUM_CPUS": str(CPUS), "MEMORY": "1024", "DedicatedScheduler": '"DedicatedScheduler@submit"'}
         cluster.start(execute=NODES, knobs=knobs)
         yield cluster
 
 
-@pytest.mark.parametrize(
-    ("script", "compiler"), [("openmpiscript", "mpicc.openmpi"), ("mp2script", "mpicc.mpich")], ids=["openmpi", "mpich"]
-)
-def test_a_ring_and_a_sum_over_two_hosts(cluster: Cluster, script: str, compiler: str) -> None:
+def test_a_ring_and_a_sum_over_two_hosts(cluster: Cluster) -> None:
+    script, compiler = "openmpiscript", "mpicc.openmpi"
     program = (ROOT / "tests" / "cases" / "mpi" / "ring.c").read_text()
     cluster.put("submit", HOME, {"ring.c": program, "job.sub": JOB.format(script=script)}, uid=ALICE)
     cluster.put("submit", HOME, {script: (ROOT / "deploy" / "libexec" / script).read_text()}, uid=ALICE, mode=0o755)

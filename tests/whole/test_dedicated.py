@@ -65,8 +65,10 @@ def told(place: Path) -> list[str]:
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_that_its_machine_puts_out_restarts_all(pool: RealPool, policy: str, node: int) -> None:
     place = pool.place("out")
-    cluster = submit(pool, place, 3, f"test -e {place}/go || {STAY}; {COUNT}", f"{policy}\n+FirstLeft = {node}")
+    script = f"until test -e {place}/go; do sleep 0.1; done; {COUNT}"
+    cluster = submit(pool, place, 3, script, f"{policy}\n+FirstLeft = {node}")
     pool.until(lambda: "004" in events(place), "the job to be evicted")
+    pool.until(lambda: told(place)[-1] == "001", "all nodes to run again")
     (place / "go").touch()
     (job,) = pool.until_done(cluster)
     assert (job.eval_int("JobRunCount"), job.eval_int("ExitCode")) == (2, 0)
