@@ -1,6 +1,6 @@
 """Slots that a parallel job has had, kept for its user's next one, which then begins without a negotiation.
 
-They are kept for UNUSED_CLAIM_TIMEOUT, and no longer than nothing waits here that they do not serve: a job of the same
+They are kept for UNUSED_CLAIM_TIMEOUT, and only while nothing waits here that they do not serve: a job of the same
 user that fits takes one, the parallel job that gathers takes as many as it needs, and the rest is given back as soon as
 this schedd would ask a negotiator for slots.
 
