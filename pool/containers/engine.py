@@ -36,6 +36,8 @@ KNOBS: Final = (
     "DEFAULT_CONTAINER_IMAGE",
 )
 VOLUME: Final = "DOCKER_VOLUME_DIR_"
+EITHERS: Final[dict[str, bool | str]] = {"HasContainer": True, "HasDockerURL": True}
+"""What a machine can do that has an engine, or Apptainer, or both."""
 
 
 class EngineError(PoolError):
@@ -109,8 +111,7 @@ def working_facts(version: Version) -> dict[str, bool | str]:
     """What a slot's ad says when containers run here."""
     return {
         "HasDocker": True,
-        "HasDockerURL": True,
-        "HasContainer": True,
+        **EITHERS,
         "DockerVersion": version.text,
     }
 

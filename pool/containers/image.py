@@ -12,17 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pool.base.errors import ClassAdError
 from pool.base.units import parse_in_units
-from pool.classad import ClassAd, expr
-from pool.containers.engine import holds, knob
+from pool.classad import ClassAd
+from pool.containers.default_image import default_image
 from pool.containers.singularity import runs_in_singularity
 from pool.execute.exit import Hold
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.universes import Universe
 
 OURS: Final = "htcondor.org/"
-_SCHEME: Final = "docker://"
 _PORT: Final = "_port_"
 _DIGEST: Final = "@sha256:"
 _DIGEST_TAG: Final = ":sha256-"
@@ -38,10 +36,12 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
     if job.eval_bool("WantDocker", False) or (
         job.eval_bool("WantContainer", False) and job.eval_bool("WantDockerImage", False)
     ):
-        image = job.eval_str("DockerImage") or job.eval_str("ContainerImage") or ""
         # Held, and not run without them: the image of the same name that anybody may have could be another.
         if job.eval_bool("DockerSendCredentials", False):
             return _cannot("docker_send_credentials is true, and no credentials are carried to this machine")
+        if runs_in_singularity(job, slot, knobs):
+            return None
+        image = job.eval_str("DockerImage") or job.eval_str("ContainerImage") or ""
         return _plain(image) if _plain(image) else _cannot("The job names no image")
     # Before the wish for a container: what comes as a file of Singularity's needs no engine.
     if runs_in_singularity(job, slot, knobs):
@@ -50,27 +50,11 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
         image = job.eval_str("ContainerImage") or ""
         kind = "a Singularity image file" if image.endswith(".sif") else "an unpacked image"
         return _cannot(f"{image} is {kind}; this machine has no program for it (apptainer, singularity)")
-    return _default(job, slot, knobs)
-
-
-def _default(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str | Hold | None:
-    """The machine's owner may put jobs that ask for nothing into an image of his."""
-    if not holds(knob(knobs, "USE_DEFAULT_CONTAINER"), slot, job, default=False):
-        return None
-    text = knob(knobs, "DEFAULT_CONTAINER_IMAGE").strip()
-    try:
-        value: object = expr(text).eval(slot, job) if text else None
-    except ClassAdError:
-        value = text
-    if not isinstance(value, str) or not value:
-        return None
-    if not value.startswith("docker:"):
-        return _cannot(f"DEFAULT_CONTAINER_IMAGE is {value}; this machine runs images of docker registries only")
-    return _plain(value)
+    return _plain(default_image(job, slot, knobs)) or None
 
 
 def _plain(image: str) -> str:
-    return image.strip().removeprefix(_SCHEME)
+    return image.strip().removeprefix("docker:").removeprefix("//")
 
 
 def _cannot(reason: str) -> Hold:

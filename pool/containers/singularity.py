@@ -19,6 +19,7 @@ from typing import Final
 from pool.base.errors import ClassAdError, PoolError, UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd, expr
+from pool.containers.default_image import default_image, image_asked_for, is_registrys
 from pool.containers.engine import extra_words, holds, is_true, knob
 from pool.execute.plan import RunPlan
 from pool.jobs.vocabulary.universes import Universe
@@ -45,6 +46,8 @@ _CREDENTIALS: Final = frozenset(
     f"{program}_DOCKER_{what}" for program in ("APPTAINER", "SINGULARITY") for what in ("USERNAME", "PASSWORD")
 )
 """What a job may tell the program all the same: whom a registry shall take it for."""
+_DOCKER: Final = "docker://"
+_OPENCL: Final = "/etc/OpenCL/vendors"
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 COMPLAINT_MAX: Final = 255
 
@@ -57,13 +60,23 @@ def runs_in_singularity(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -
     """Whether the job runs in such an image on this machine: it asks for one, or the machine's owner wants it."""
     if job.eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
         return False
-    # An image of docker's is the engine's to run.
     if job.eval_bool("WantDocker", False):
         return False
     asks = job.eval_bool("WantSIF", False) or job.eval_bool("WantSandboxImage", False)
     if asks:
         return bool(knob(knobs, "SINGULARITY"))  # else it is told that its image has no place here
-    return holds(knob(knobs, "SINGULARITY_JOB"), slot, job, default=False)
+    if job.eval_bool("WantContainer", False) and job.eval_bool("WantDockerImage", False):
+        return _fetches_images(slot, knobs)
+    if holds(knob(knobs, "SINGULARITY_JOB"), slot, job, default=False):
+        return True
+    image = default_image(job, slot, knobs)
+    return bool(image) and (not is_registrys(image) or _fetches_images(slot, knobs))
+
+
+def _fetches_images(slot: ClassAd, knobs: Mapping[str, str]) -> bool:
+    """Whether it is this program that runs images of registries: where there is an engine, that does."""
+    works = bool(knob(knobs, "SINGULARITY")) and slot.eval_bool("HasSingularity", False)
+    return bool(works) and not slot.eval_bool("HasDocker", False)
 
 
 def in_singularity(
@@ -86,7 +99,9 @@ def in_singularity(
     image = _image(job, slot, knobs, plan.directory)
     inside = _text(knob(knobs, "SINGULARITY_TARGET_DIR"), slot, job) or job.eval_str("ContainerTargetDir") or ""
     inside = inside.rstrip("/")
-    words = [*(word for word in [knob(knobs, "SINGULARITY_VERBOSITY")] if word), "exec"]
+    # Without a program of the job's it is the image's own that runs.
+    verb = "exec" if job.eval_str("Cmd") else "run"
+    words = [*(word for word in [knob(knobs, "SINGULARITY_VERBOSITY")] if word), verb]
     # -S is a directory in memory or in -W's, of this job alone.
     for directory in private:
         words += ["-S", directory]
@@ -108,21 +123,21 @@ def in_singularity(
     words += containment(own_pids(knobs, slot))
     extra = knob(knobs, "SINGULARITY_EXTRA_ARGUMENTS")
     words += extra_words(_text(extra, slot, job, default=extra))
+    jobs = [_moved(plan.program, sandbox, inside)] if verb == "exec" else []
     return replace(
         plan,
         program=program,
-        arguments=(*words, image, _moved(plan.program, sandbox, inside), *plan.arguments),
+        arguments=(*words, image, *jobs, *plan.arguments),
         environment=_environment(plan.environment, knobs, sandbox, inside),
-        test=_test(program, words, image, knobs),
+        test=_test(program, words, words.index(verb), image, knobs),
     )
 
 
-def _test(program: str, words: list[str], image: str, knobs: Mapping[str, str]) -> tuple[str, ...]:
+def _test(program: str, words: list[str], at: int, image: str, knobs: Mapping[str, str]) -> tuple[str, ...]:
     """The command that tests the image as the job would use it; `-q` keeps it from telling how a download goes."""
     if not is_true(knob(knobs, "SINGULARITY_RUN_TEST_BEFORE_JOB"), default=True):
         return ()
-    # The same options in the same order: what is tested is what will run.
-    at = words.index("exec")
+    # The same options in the same order: what is tested is what will run. `at` is where the command stands.
     return (program, *words[:at], "-q", "test", *words[at + 1 :], image)
 
 
@@ -158,7 +173,9 @@ def complaint_of(output: str) -> str:
 
 def _image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str], directory: str) -> str:
     image = _text(knob(knobs, "SINGULARITY_IMAGE_EXPR") or "SingularityImage", slot, job)
-    image = image or job.eval_str("ContainerImage") or ""
+    image = image or image_asked_for(job) or default_image(job, slot, knobs)
+    if image.startswith("docker:"):
+        image = _DOCKER + image.removeprefix("docker:").removeprefix("//")
     # The name becomes a word of the program's command line, where it would be an option.
     if not image or image.startswith("-"):
         raise UserError("The job is to run in a Singularity image, and names none", expected="container_image")
@@ -171,9 +188,13 @@ def _binds(
     job: ClassAd, slot: ClassAd, knobs: Mapping[str, str], image: str, is_there: Callable[[str], bool]
 ) -> list[str]:
     """What else is mounted: all of SINGULARITY_BIND_EXPR that is there."""
-    binds = []
+    binds: list[str] = []
     skips = is_true(knob(knobs, "SINGULARITY_IGNORE_MISSING_BIND_TARGET"), default=False)
-    for bind in _text(knob(knobs, "SINGULARITY_BIND_EXPR") or "SingularityBind", slot, job).split():
+    wanted = _text(knob(knobs, "SINGULARITY_BIND_EXPR") or "SingularityBind", slot, job).split()
+    # By these files programs find out which makers' GPUs there are.
+    if slot.eval_str("AssignedGPUs") and _OPENCL not in wanted:
+        wanted.append(_OPENCL)
+    for bind in wanted:
         source, _, rest = bind.partition(":")
         target = rest.partition(":")[0] or source
         # The program ends where a source is missing; HTCondor passes over it, and so do we.

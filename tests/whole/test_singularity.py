@@ -49,7 +49,7 @@ output = out
 log = job.log
 queue
 """
-SAID = ("HasSingularity", "HasSIF", "HasSandboxImage", "HasContainer", "HasPidNamespaces")
+SAID = ("HasSingularity", "HasSIF", "HasSandboxImage", "HasContainer", "HasDockerURL", "HasPidNamespaces")
 
 
 def scripted(pool: RealPool, trouble: str = "") -> Path:
@@ -76,13 +76,13 @@ def told(pool: RealPool, wanted: bool) -> ClassAd:
 @pytest.mark.parametrize(
     ("trouble", "says", "reason"),
     [
-        ("", [True, True, True, True, True], None),
-        ("pids", [True, True, True, True, False], None),
-        ("files", [True, None, True, True, True], None),
-        ("directories", [True, True, None, True, True], None),
-        ("build", [True, True, True, True, True], None),
-        ("files directories", [False, None, None, None, None], "could be run: FATAL: no squashfs"),
-        ("version", [False, None, None, None, None], "--version' exited with status 3"),
+        ("", [True, True, True, True, True, True], None),
+        ("pids", [True, True, True, True, True, False], None),
+        ("files", [True, None, True, True, True, True], None),
+        ("directories", [True, True, None, True, True, True], None),
+        ("build", [True, True, True, True, True, True], None),
+        ("files directories", [False, None, None, None, None, None], "could be run: FATAL: no squashfs"),
+        ("version", [False, None, None, None, None, None], "--version' exited with status 3"),
     ],
 )
 def test_a_machine_says_what_it_has_seen_to_work(trouble: str, says: list[bool | None], reason: str | None) -> None:
@@ -114,7 +114,7 @@ def test_a_program_that_is_mended_is_seen_at_the_next_reconfiguration() -> None:
         (notes / "trouble").write_text("files directories")
         pool.tool("condor_reconfig")
         slot = told(pool, False)
-        assert [slot.eval_bool(name) for name in SAID] == [False] * 5
+        assert [slot.eval_bool(name) for name in SAID] == [False] * 6
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from pool.base.ids import is_number
 from pool.config import Config
 from pool.containers.answers import in_one_line
 from pool.containers.engine import (
+    EITHERS,
     EXECUTE_LABEL,
     LABEL,
     STARTER_LABEL,
@@ -132,7 +133,7 @@ class EngineWatch:
             no_longer = {"DockerOfflineReason": ""} if before.reason else {}
             facts = {**no_longer, **(found.facts or NO_ENGINE)}
             if self._findings.known.get("HasSingularity") is True:  # which is a container too
-                facts["HasContainer"] = True
+                facts |= EITHERS
             self._findings.learn(facts)
 
     async def _tell_size(self) -> None:

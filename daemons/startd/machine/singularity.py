@@ -28,6 +28,7 @@ from daemons.host.programs import Finished, ProgramError, run_program
 from daemons.startd.machine.findings import Findings
 from pool.base.errors import PoolError
 from pool.config import Config
+from pool.containers.engine import EITHERS
 from pool.containers.probe_image import PROGRAM, STATUS, namespace_program, program
 from pool.containers.singularity import COLOURS, containment
 
@@ -70,7 +71,7 @@ class SingularityWatch:
         self._facts = facts
         if told := {**gone, **facts}:
             if self._found.known.get("HasDocker") is True:  # which runs containers too
-                told["HasContainer"] = True
+                told |= EITHERS
             self._found.learn(told)
 
 
@@ -125,7 +126,7 @@ class Trial:
         given = self.config.path("SINGULARITY_TEST_SANDBOX")
         if code is None and not given:
             log.always("Nothing to test Singularity with on such a machine", machine=platform.machine())
-            return {"HasSingularity": True, "HasContainer": True, "HasSIF": True, "HasSandboxImage": True}
+            return {"HasSingularity": True, **EITHERS, "HasSIF": True, "HasSandboxImage": True}
         with _sandbox(self.config.path("EXECUTE"), code or b"", self.identity) as place:
             sandbox = given or str(place / "sandbox")
             runs_directories = await self._runs(sandbox) is not None
@@ -138,7 +139,7 @@ class Trial:
             if not runs_directories and not runs_files:
                 reason = "Neither an image directory nor an image file could be run"
                 raise SingularityError(f"{reason}: {self.complaint}" if self.complaint else reason)
-            facts: Facts = {"HasSingularity": True, "HasContainer": True, "HasPidNamespaces": self.own_pids}
+            facts: Facts = {"HasSingularity": True, **EITHERS, "HasPidNamespaces": self.own_pids}
             if runs_files:
                 facts["HasSIF"] = True
             if runs_directories:

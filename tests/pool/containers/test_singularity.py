@@ -9,12 +9,15 @@ import pytest
 
 from pool.base.errors import UserError
 from pool.classad import ClassAd
+from pool.containers.image import wanted_image
 from pool.containers.singularity import NoSingularity, complaint_of, in_singularity, runs_in_singularity
 from pool.execute.plan import RunPlan
 
 SCRATCH = "/execute/dir_7"
 KNOBS = {"SINGULARITY": "/usr/bin/singularity", "SINGULARITY_VERBOSITY": "-s", "SINGULARITY_USE_PID_NAMESPACES": "true"}
-SIF = {"WantContainer": True, "WantSIF": True, "ContainerImage": "a.sif"}
+SIF = {"Cmd": "demo", "WantContainer": True, "WantSIF": True, "ContainerImage": "a.sif"}
+REGISTRYS = {"Cmd": "demo", "WantContainer": True, "WantDockerImage": True, "ContainerImage": "docker://debian"}
+WORKS = {"HasSingularity": True}
 
 
 def a_plan(**more: Any) -> RunPlan:
@@ -57,6 +60,48 @@ def test_which_jobs_run_in_one(job: dict[str, Any], knobs: dict[str, str], runs:
     assert runs_in_singularity(ClassAd(job), ClassAd(), {**KNOBS, **knobs}) is runs
 
 
+@pytest.mark.parametrize(
+    ("slot", "knobs", "runs"),
+    [
+        (WORKS, {}, True),
+        ({**WORKS, "HasDocker": True}, {}, False),
+        ({**WORKS, "HasDocker": False}, {}, True),
+        ({"HasSingularity": False}, {}, False),
+        (WORKS, {"SINGULARITY": ""}, False),
+        ({**WORKS, "HasDocker": True}, {"SINGULARITY_JOB": "true"}, False),
+    ],
+)
+def test_an_image_of_a_registry_is_run_by_the_engine_where_there_is_one(
+    slot: dict[str, Any], knobs: dict[str, str], runs: bool
+) -> None:
+    job, all_knobs = ClassAd(REGISTRYS), {**KNOBS, **knobs}
+    assert runs_in_singularity(job, ClassAd(slot), all_knobs) is runs
+    assert wanted_image(job, ClassAd(slot), all_knobs) == (None if runs else "debian")
+
+
+@pytest.mark.parametrize(
+    ("image", "job", "named"),
+    [
+        ('"docker://debian:12"', {}, "docker://debian:12"),
+        ('"docker:debian"', {}, "docker://debian"),
+        ('"/images/debian.sif"', {}, "/images/debian.sif"),
+        ("/images/debian", {}, "/images/debian"),
+        ('"/images/debian"', {"WantContainer": True, "WantDockerImage": True, "DockerImage": "own"}, "docker://own"),
+    ],
+)
+def test_jobs_that_name_no_image_get_their_machines(image: str, job: dict[str, Any], named: str) -> None:
+    knobs = {"USE_DEFAULT_CONTAINER": "true", "DEFAULT_CONTAINER_IMAGE": image}
+    ad = {"Cmd": "demo", **job}
+    assert runs_in_singularity(ClassAd(ad), ClassAd(WORKS), {**KNOBS, **knobs})
+    assert words(ad, WORKS, knobs).endswith(f" {named} S/demo 3")
+    assert wanted_image(ClassAd(ad), ClassAd(WORKS), {**KNOBS, **knobs}) is None
+
+
+def test_without_a_program_the_images_own_is_run() -> None:
+    line = words({**REGISTRYS, "Cmd": ""}, WORKS)
+    assert line == "-s run -W S --pwd S -B S --home S -C docker://debian 3"
+
+
 def words(
     job: Mapping[str, object] = SIF,
     slot: Mapping[str, object] = {},
@@ -64,7 +109,7 @@ def words(
     private: tuple[str, ...] = (),
     **plan: Any,
 ) -> str:
-    there = {"/data", "/img/.", "/img//data/."}
+    there = {"/data", "/img/.", "/img//data/.", "/etc/OpenCL/vendors"}
     made = in_singularity(
         a_plan(**plan),
         ClassAd(job),
@@ -129,7 +174,8 @@ def test_a_slot_with_gpus_shows_them_by_the_option_of_their_maker(
 ) -> None:
     line = words(slot={"AssignedGPUs": "GPU-12345678", **slot}, knobs=knobs).split()
     assert [word for word in line if word in ("--nv", "--rocm")] == options
-    assert not {"--nv", "--rocm"} & set(words(slot=slot, knobs=knobs).split())
+    assert "-B /etc/OpenCL/vendors" in " ".join(line)
+    assert not {"--nv", "--rocm", "/etc/OpenCL/vendors"} & set(words(slot=slot, knobs=knobs).split())
 
 
 def test_a_machine_that_has_seen_pid_namespaces_work_uses_them() -> None:
@@ -146,6 +192,8 @@ def test_the_test_of_an_image_uses_it_as_the_job_will() -> None:
 
     assert test() == "/usr/bin/singularity -s -q test -W S --pwd S -B S --home S -C S/a.sif"
     assert test(SINGULARITY_RUN_TEST_BEFORE_JOB="false") == ""
+    # A word of the owner's that is spelt like the command is none.
+    assert test(SINGULARITY_EXTRA_ARGUMENTS="--app exec").endswith(" -C --app exec S/a.sif")
 
 
 @pytest.mark.parametrize(
