@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import trio
 
@@ -30,11 +30,20 @@ async def within(patience: Attempts, do: Callable[[], Awaitable[T]]) -> T:
     raise TimedOut(f"it was not over within {patience.timeout:g} s")
 
 
+class Contact(Protocol):
+    """Who is told that the connection is made, and that it is lost or cannot be made, and why."""
+
+    def made(self) -> None: ...
+    def lost(self, why: str) -> None: ...
+
+
 class AsyncLine:
     """The connection; `peer` is the one that works now. Its tasks live in `nursery`."""
 
-    def __init__(self, session: Session, schedd: str | None, nursery: trio.Nursery) -> None:
-        self._session, self._schedd, self._nursery = session, schedd, nursery
+    def __init__(
+        self, session: Session, schedd: str | None, nursery: trio.Nursery, contact: Contact | None = None
+    ) -> None:
+        self._session, self._schedd, self._nursery, self._contact = session, schedd, nursery, contact
         self._peer: endpoints.Peer | None = None
         self._opening = trio.Lock()
         self._closed = False
@@ -46,12 +55,27 @@ class AsyncLine:
             if self._closed:
                 raise steps.PoolClosed
             if self._peer is None or self._peer.closed.is_set():
-                # Names are looked up and key files read in threads: the program's other tasks go on meanwhile.
-                session = self._session
-                address = await trio.to_thread.run_sync(lambda: session.address("schedd", name=self._schedd))
-                security = await trio.to_thread.run_sync(session.security_for, address)
-                self._peer = await endpoints.open_peer(self._nursery, address, security=security)
+                if self._peer is not None:
+                    self._lost(self._peer.close_reason)
+                try:
+                    self._peer = await self._new_peer()
+                except PeerError as error:
+                    self._lost(str(error))
+                    raise
+                if self._contact is not None:
+                    self._contact.made()
             return self._peer
+
+    async def _new_peer(self) -> endpoints.Peer:
+        # Names are looked up and key files read in threads: the program's other tasks go on meanwhile.
+        session = self._session
+        address = await trio.to_thread.run_sync(lambda: session.address("schedd", name=self._schedd))
+        security = await trio.to_thread.run_sync(session.security_for, address)
+        return await endpoints.open_peer(self._nursery, address, security=security)
+
+    def _lost(self, why: str) -> None:
+        if self._contact is not None:
+            self._contact.lost(why)
 
     def _there(self) -> endpoints.Peer:
         """The connection as it was opened; ConnectionLost, of it or of what it is asked, when it is lost since."""

@@ -27,6 +27,7 @@ from minipool.dagman.configured import (
     reading,
     settings_text,
 )
+from minipool.dagman.contact import Contact
 from minipool.dagman.dagman_out import DagmanOut
 from minipool.dagman.files import Files, save_path
 from minipool.dagman.lock import Lock, Locked
@@ -94,7 +95,7 @@ async def _run(options: Options, out: DagmanOut) -> int:
     out.say(*(f'argv[{at}] == "{word}"' for at, word in enumerate([sys.argv[0], *own_words(sys.argv[1:])])))
     session = Session(config)
     async with trio.open_nursery() as nursery:
-        line = AsyncLine(session, None, nursery)
+        line = AsyncLine(session, None, nursery, Contact(out.say))
         failure: PoolError | OSError | None = None
         try:
             code = await _with_schedd(options, out, session, Schedd(line))

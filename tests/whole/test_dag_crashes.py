@@ -1,95 +1,175 @@
 """condor_dagman and the schedd are killed while a graph runs with real daemons: no node's job runs once too often.
 
-tests/minipool/dagman/test_crashes.py kills them at each step, in a simulated world.
+At each of its steps condor_dagman asks (`dying_dagman.py`) who is to die there: it itself, the schedd, both or nobody.
+tests/minipool/dagman/test_crashes.py does the same in a simulated world, with more nodes.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
+import socketserver
 import sys
-from collections import Counter
-from contextlib import suppress
-from itertools import cycle
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.whole.real_pool import RealPool, real_pool
 
-pytestmark = pytest.mark.slow
-LAYER = [f"N{number}" for number in range(60)]
-NODE = """executable = node.sh
+DAGMAN, SCHEDD, BOTH = VICTIMS = ("dagman", "schedd", "both")
+NODE: Final = """executable = node.sh
 arguments = $(JOB) $(fails:0)
 transfer_executable = false
 should_transfer_files = NO
 queue
 """
-PROGRAM = """#!/bin/sh
+PROGRAM: Final = """#!/bin/sh
 echo $1 >> runs
 exec test $(grep -cx $1 runs) -gt $2
 """
-STEP = 6
-"""After so many more runs something is killed again."""
+SCRIPT: Final = """#!/bin/sh
+echo $1 $2 >> scripts
+"""
+DAGMAN_PROGRAM: Final = f"""#!/bin/sh
+exec {sys.executable} -m tests.whole.dying_dagman "$@"
+"""
+FILES: Final = {
+    "n.sub": NODE, "node.sh": PROGRAM, "s.sh": SCRIPT, "dagman.sh": DAGMAN_PROGRAM, "runs": "", "scripts": "",
+}  # fmt: skip
+LATER_S: Final = (0.0, 0.0, 0.003, 0.03)
+"""How long after the step the schedd dies: something that it was asked may have been done, and not answered."""
 
 
-def graph() -> str:
-    """A diamond; a third of its nodes fails once, another twice, and the last third has scripts."""
-    lines = [f"JOB {name} n.sub" for name in ("A", "Z", *LAYER)]
-    for number, name in enumerate(LAYER):
-        lines += [
-            f"PARENT A CHILD {name}",
-            f"PARENT {name} CHILD Z",
-            f'RETRY {name} 3\nVARS {name} fails="{number % 3}"',
-        ]
-        lines += [] if number % 3 else [f"SCRIPT PRE {name} s.sh", f"SCRIPT POST {name} s.sh"]
-    return "\n".join([*lines, ""])
+class Diamond:
+    """A graph whose middle nodes fail never, once or twice; each third has scripts."""
+
+    def __init__(self, nodes: int) -> None:
+        self._layer = [f"N{number}" for number in range(nodes - 2)]
+        self.runs = {"A": 1, "Z": 1} | {name: 1 + number % 3 for number, name in enumerate(self._layer)}
+        with_scripts = self._layer[::3]
+        self.scripts = {f"{kind} {name}" for name in with_scripts for kind in ("PRE", "POST")}
+
+    def text(self) -> str:
+        lines = [f"JOB {name} n.sub" for name in self.runs]
+        for name in self._layer:
+            lines += [f"PARENT A CHILD {name}", f"PARENT {name} CHILD Z", f"RETRY {name} 3"]
+            lines += [f'VARS {name} fails="{self.runs[name] - 1}"']
+        for script in sorted(self.scripts):
+            kind, name = script.split()
+            lines += [f"SCRIPT {kind} {name} s.sh {kind} {name}"]
+        return "\n".join([*lines, ""])
 
 
-def runs(home: Path) -> list[str]:
-    return (home / "runs").read_text().split()
+class ByChance:
+    """After so many steps, again and again."""
+
+    def __init__(self, dice: random.Random, most: int) -> None:
+        self._dice, self._most = dice, most
+        self._left = dice.randrange(3, most)
+
+    def __call__(self, _: str) -> str:
+        self._left -= 1
+        if self._left:
+            return ""
+        self._left = self._dice.randrange(3, self._most)
+        return self._dice.choice(VICTIMS)
 
 
-def kill_dagman(home: Path) -> None:
-    said = re.findall(r"\*\* PID = (\d+) ", (home / "x.dag.dagman.out").read_text())
-    with suppress(ProcessLookupError):  # one that was killed is not there again yet
-        os.kill(int(said[-1]), signal.SIGKILL)
+class EachStep:
+    """At each step, by its name, each of the three dies once; the first time it is come to, this one, then that."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, deque[str]] = {}
+
+    def __call__(self, step: str) -> str:
+        if step not in self._left:
+            self._left[step] = deque(VICTIMS)
+            self._left[step].rotate(len(self._left))
+        return self._left[step].popleft() if self._left[step] else ""
 
 
-def test_condor_dagman_and_the_schedd_are_killed_again_and_again() -> None:
+class Deaths:
+    """Who dies at which step, and has died."""
+
+    def __init__(self, pool: RealPool, chooses: Callable[[str], str], dice: random.Random) -> None:
+        self._pool, self._chooses, self._dice = pool, chooses, dice
+        self._lock = threading.Lock()
+        self.steps = 0
+        self.died: list[str] = []
+
+    def answer(self, step: str) -> str:
+        """What a condor_dagman at this step is told."""
+        with self._lock:
+            self.steps += 1
+            what = self._chooses(step)
+            schedd = self._pool.pid_of("schedd") if what in (SCHEDD, BOTH) else 0
+            if schedd:
+                wait_s = self._dice.choice(LATER_S) if what == SCHEDD else 0.0
+                kill = threading.Timer(wait_s, partial(os.kill, schedd, signal.SIGKILL))
+                kill.start() if wait_s else kill.function()
+            # One that is dead already is not killed again.
+            if schedd or what in (DAGMAN, BOTH):
+                self.died.append(f"{what} at {step}")
+            return "die" if what in (DAGMAN, BOTH) else "live"
+
+    @contextmanager
+    def at(self, home: Path) -> Iterator[None]:
+        """Answer those that run in this directory."""
+        answer = self.answer
+
+        class Asked(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                for line in self.rfile:
+                    self.wfile.write(f"{answer(line.decode().strip())}\n".encode())
+
+        address = str(home / "deaths.sock")
+        with socketserver.ThreadingUnixStreamServer(address, Asked) as server:
+            server.daemon_threads = True
+            os.chmod(address, 0o777)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield
+            server.shutdown()
+
+
+def dies(diamond: Diamond, chooses: Callable[[str], str], dice: random.Random, deadline_s: float) -> Deaths:
+    """Run the graph under these deaths, and see that it ends as if nothing had happened."""
     with real_pool(NUM_CPUS="16", MASTER_BACKOFF_CEILING="1") as pool:
-        home = pool.place("graph")
-        for name, text in (
-            ("x.dag", graph()),
-            ("n.sub", NODE),
-            ("node.sh", PROGRAM),
-            ("s.sh", "#!/bin/sh\n"),
-            ("runs", ""),
-        ):
+        home, deaths = pool.place("graph"), Deaths(pool, chooses, dice)
+        for name, text in {**FILES, "x.dag": diamond.text()}.items():
             (home / name).write_text(text)
             (home / name).chmod(0o777)
-        program = Path(sys.executable).with_name("condor_dagman")
-        said = pool.tool("condor_submit_dag", "-dagman", str(program), "-maxjobs", "20", "x.dag", cwd=home)
-        (cluster,) = re.findall(r"submitted to cluster (\d+)", said)
-        killed = until_over(pool, home)
-        (ad,) = pool.until_done(int(cluster))
-        expected = {"A": 1, "Z": 1} | {name: 1 + number % 3 for number, name in enumerate(LAYER)}
-        assert (ad.eval_int("ExitCode"), Counter(runs(home))) == (0, expected)
-        assert killed > 10
+        with deaths.at(home):
+            began = time.monotonic()
+            said = pool.tool("condor_submit_dag", "-dagman", str(home / "dagman.sh"), "x.dag", cwd=home)
+            (cluster,) = re.findall(r"submitted to cluster (\d+)", said)
+            pool.until((home / "x.dag.metrics").exists, "the end of the graph", deadline_s=deadline_s)
+            (ad,) = pool.until_done(int(cluster))
+        print(f"{len(deaths.died)} deaths at {deaths.steps} steps in {time.monotonic() - began:.0f} s")
+        print(Counter(death.split(" ")[0] for death in deaths.died), *deaths.died, sep="\n")
+        runs, scripts = (Counter((home / name).read_text().splitlines()) for name in ("runs", "scripts"))
+        assert (ad.eval_int("ExitCode"), runs) == (0, diamond.runs)
+        # A script that was under way when condor_dagman died runs again, and no other.
+        assert scripts.keys() == diamond.scripts
+        assert not list(home.glob("*.lock")) + list(home.glob("*rescue*"))
+    return deaths
 
 
-def until_over(pool: RealPool, home: Path) -> int:
-    """Kill one, the other, and both by turns; how often."""
-    seen = killed = 0
-    for what in cycle(("dagman", "schedd", "both")):
-        pool.until(lambda seen=seen: len(runs(home)) >= seen + STEP or "Z" in runs(home), "more runs")
-        seen = len(runs(home))
-        if "Z" in runs(home):
-            break
-        if what != "schedd":
-            kill_dagman(home)
-        if what != "dagman":
-            pool.restart_of("schedd")
-        killed += 1
-    return killed
+@pytest.mark.slow
+def test_condor_dagman_and_the_schedd_are_killed_again_and_again() -> None:
+    dice = random.Random(1)
+    assert len(dies(Diamond(8), ByChance(dice, 40), dice, 500).died) > 8
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_each_dies_at_each_step() -> None:
+    assert len(dies(Diamond(6), EachStep(), random.Random(1), 7000).died) > 200

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.real_pool import DEADLINE_S, RealPool, as_account, real_pool
 
 NODE = """executable = /bin/sh
 arguments = "-c 'echo $(JOB) >> order; test ! -e fails.$(JOB) || { rm fails.$(JOB); exit 3; }; exec sleep $(s:0)'"
@@ -112,3 +113,21 @@ def test_a_held_graph_leaves_its_jobs_which_go_when_it_is_removed(pool: RealPool
     pool.tool("condor_rm", str(cluster))
     pool.until_gone(cluster)
     pool.until(lambda: mine(pool, cluster) == [], "the end of the node's job")
+
+
+def test_the_log_says_at_once_that_the_schedd_is_lost_and_when_it_is_there_again(pool: RealPool, home: Path) -> None:
+    # Of a graph in the queue the new schedd ends what runs and begins it anew; one on the command line lives on.
+    (home / "n.sub").write_text(NODE)
+    (home / "x.dag").write_text('JOB A n.sub\nVARS A s="600"\n')
+    log = home / "default.dagman.out"
+    program = Path(sys.executable).with_name("condor_dagman")
+    with subprocess.Popen(
+        [program, *["-p", "0", "-f", "-l", ".", "-Lockfile", "x.dag.lock", "-Dag", "x.dag"]],
+        cwd=home, env=pool.env(), stdout=subprocess.DEVNULL, **as_account(pool.user),
+    ) as process:  # fmt: skip
+        pool.until(lambda: log.exists() and "ULOG_EXECUTE" in log.read_text(), "the node's job")
+        pool.restart_of("schedd")
+        pool.until(lambda: "The schedd is there again, after" in log.read_text(), "the schedd in the graph's log")
+        assert re.search(r"Lost the schedd \(.+\); trying until it is there\n", log.read_text())
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(DEADLINE_S) == 2

@@ -47,6 +47,7 @@ from pool.jobs.userlog.reader import EventReader, LoggedEvent
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import JobDelta, JobsChanged
 from protocol.rpc.remote import ConnectionLost
+from tests.minipool.dagman.steps import StepsAtCalls
 
 OWN: Final = JobId(1, 0)
 HOST: Final = "<127.0.0.1:9618>"
@@ -440,47 +441,3 @@ def _read_once() -> Callable[[NodesLog], Sequence[LoggedEvent]]:
         return events
 
     return read
-
-
-class StepsAtCalls:
-    """The os module, and the function open, for those who write files that last: each call is between two steps."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def _between(self, name: str, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        self._world.step(f"{name}: not yet")
-        done = function(*args, **more)
-        self._world.step(f"{name}: done")
-        return done
-
-    def open_text(self, path: str, mode: str = "r", **more: Any) -> Any:
-        if mode == "r":
-            return open(path, mode, **more)
-        return self._between(f"open {os.path.basename(path)} ({mode})", open, path, mode, **more)
-
-    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
-        number: int = self._between(f"open {os.path.basename(path)}", os.open, path, flags, mode)
-        return number
-
-    def write(self, file: int, data: bytes) -> int:
-        event, _, node = data.decode().partition(" ")[0], *data.decode().partition("DAG Node: ")[1:]
-        run = self._world.run_of(node.split("\n")[0])
-        number: int = self._between(f"write event {event} of {run}", os.write, file, data)
-        return number
-
-    def pwrite(self, file: int, data: bytes, at: int) -> int:
-        number: int = self._between(f"pwrite {data!r}", os.pwrite, file, data, at)
-        return number
-
-    def ftruncate(self, file: int, size: int) -> None:
-        self._between("ftruncate", os.ftruncate, file, size)
-
-    def unlink(self, path: str) -> None:
-        self._between(f"unlink {path}", os.unlink, path)
-
-    def replace(self, source: str, target: str) -> None:
-        self._between(f"replace {target}", os.replace, source, target)
