@@ -124,6 +124,14 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process, each of which has rights of its own; none when it is gone."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
 def descendants(root: int) -> set[int]:
     """Everybody below `root` in the process tree, zombies too."""
     if not _HAS_CHILDREN_FILE:

@@ -16,7 +16,7 @@ from daemons.starter.watch.figures import Figures
 from daemons.starter.watch.leaving import Leaving
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
-from pool.execute.criu import LAST_PLATFORM, PLATFORM, wants_criu
+from pool.execute.criu import FAILED, LAST_PLATFORM, PLATFORM, wants_criu
 from pool.execute.exit import Exited, Hold
 from pool.files.checkpoint import is_checkpoint, kept_on_eviction
 from pool.hooks.ads import Executed
@@ -51,7 +51,7 @@ class Checkpoints:
         if _is_for_one(job, executed) or kept_on_eviction(job, leaving.told.cause):
             await self.push(job)
 
-    async def push(self, job: ClassAd) -> None:
+    async def push(self, job: ClassAd) -> bool:
         """Have the agent keep it, and say so; one that it does not take is made up for by the next."""
         number = (job.eval_int("CheckpointNumber", -1) or 0) + 1
         request = self._request
@@ -61,7 +61,10 @@ class Checkpoints:
             self._log.always("A checkpoint was not kept", number=number, error=str(error))
             message = f"Checkpoint {number} was not kept: {error}"
             await self._link.notice(JobNotice(job_id=request.job_id, activation=request.activation, message=message))
-            return
+            if wants_criu(job):
+                failed = ClassAd({FAILED: message})
+                await self._link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=failed))
+            return False
         self._log.always("A checkpoint is kept", number=number, bytes=size)
         fault("starter.checkpoint_kept")
         # Here too: a later checkpoint of this run must not have the same number.
@@ -73,6 +76,7 @@ class Checkpoints:
         with trio.move_on_after(CONNECTED_S):  # a starter that has just woken has no connection yet
             await self._link.peer()
         await self._link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))
+        return True
 
 
 def has_made_one(job: ClassAd, result: ActivationResult, executed: Executed | None) -> bool:

@@ -27,12 +27,14 @@ from protocol.messages.starter import RunJob
 class Images:
     """Those of one activation."""
 
-    def __init__(self, context: Context, request: RunJob, link: Link, keep: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, context: Context, request: RunJob, link: Link, keep: Callable[[], Awaitable[object]]) -> None:
         """`keep` has them kept at the access point, with the job's files."""
         self._context, self._request, self._link, self._keep = context, request, link, keep
         self._one_at_a_time = trio.Lock()
         self.waits = False
         """The program was written down to leave, and is to be kept."""
+        self.are_kept = False
+        """It is."""
 
     async def take_along(self, scene: Scene) -> bool:
         """Before the program leaves: whether it has been written down, and stands still."""

@@ -254,6 +254,7 @@ class JobRun:
             at=time.time(),
             reason=result.reason,
             ad=ad,
+            checkpointed=self._running.images is not None and self._running.images.are_kept,
         )
         try:
             await self._link.ended(message)
@@ -405,9 +406,8 @@ class JobRun:
             result = await self._run_program(replace(plan, append_output=True), account)
         await self._end_hooks_and_streams(result)
         told = self._leaving.told
-        if self._running.images is not None and self._running.images.waits:
-            if not self._leaving.at_once:
-                await checkpoints.push(self.job)
+        if (images := self._running.images) is not None and images.waits:
+            images.are_kept = not self._leaving.at_once and await checkpoints.push(self.job)
             return result
         if result.ending is Ending.EXITED or (told is not None and told.transfer and not self._leaving.at_once):
             sent = await outputs.push(result.ad.eval_int("ExitCode"))

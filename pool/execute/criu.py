@@ -81,7 +81,7 @@ def _as(uid: int, gid: int, groups: Sequence[int], capabilities: Sequence[str]) 
 def reason(log: str) -> str:
     """What CRIU's log says first of why it has failed."""
     for line in log.splitlines():
-        found = re.match(r"(?:\([\d.]+\)\s*)?(?:pie: \d+: )?Error\s+(?:\([^)]*\):\s*)?(.+)", line.strip())
+        found = re.match(r"(?:\([\d.]+\)\s*)?(?:(?:pie: )?\d+: )?Error\s+(?:\([^)]*\):\s*)?(.+)", line.strip())
         if found is not None:
             return found[1].strip()
     return "CRIU does not say why"
@@ -107,7 +107,9 @@ def platform(system: str, machine: str, release: str, version: str, cpuinfo: str
     return f"{system} {machine} {kernel} criu-{found[0] if found else '?'} cpu-{processor} libc-{library[:_DIGITS]}"
 
 
-def has_no_rights(status: dict[str, list[str]]) -> bool:
-    """Whether a process, by its /proc/PID/status, has no capability and can gain none."""
+def has_no_rights(status: dict[str, list[str]], uid: int, gid: int, groups: Sequence[int]) -> bool:
+    """Whether a thread, by its /proc/PID/status, is that account's, has no capability and can gain none."""
+    ids = status.get("Uid") == [str(uid)] * 4 and status.get("Gid") == [str(gid)] * 4
+    own = ids and set(status.get("Groups", ["?"])) <= {str(one) for one in groups}
     capabilities = (status.get(name, ["?"]) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
-    return all(set(words[0]) == {"0"} for words in capabilities) and status.get("NoNewPrivs") == ["1"]
+    return own and all(set(words[0]) == {"0"} for words in capabilities) and status.get("NoNewPrivs") == ["1"]

@@ -56,6 +56,8 @@ class End:
     ad: ClassAd
     reason: str = ""
     at: float = 0.0
+    checkpointed: bool = False
+    """The program was written down as it left."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,9 @@ def vacate_attributes(job: ClassAd, code: int, reason: str, subcode: int) -> Att
     }
 
 
-def evicted_event(job: ClassAd, reason: str, code: int = 0, subcode: int = 0, *, exited: bool = False) -> log.Evicted:
+def evicted_event(
+    job: ClassAd, reason: str, code: int = 0, subcode: int = 0, *, exited: bool = False, checkpointed: bool = False
+) -> log.Evicted:
     return log.Evicted(
         reason=reason,
         code=int(code),
@@ -117,6 +121,7 @@ def evicted_event(job: ClassAd, reason: str, code: int = 0, subcode: int = 0, *,
         sent=job.eval_float("BytesSent", 0.0),
         received=job.eval_float("BytesRecvd", 0.0),
         table=usage_ad(job),
+        checkpointed=checkpointed,
     )
 
 

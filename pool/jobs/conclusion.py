@@ -95,11 +95,11 @@ def _decide(
     after.update(attributes)
     # What users did while it ran comes first: an exit that arrives just after condor_hold must not complete the job.
     if status is JobStatus.HELD:
-        return _was_held(after, attributes)
+        return _was_held(after, attributes, end)
     if status is JobStatus.REMOVED:
         return _was_removed(after, attributes)
     if status is JobStatus.IDLE or end.ending is Ending.EVICTED:
-        return _evicted(after, attributes, stop or _by_the_starters_word(end.reason), status)
+        return _evicted(after, attributes, end, stop or _by_the_starters_word(end.reason), status)
     if end.ending is Ending.EXITED:
         return _exited(after, attributes, policy.on_exit(after, status, now, system), now)
     if is_sent_back(end):
@@ -216,12 +216,13 @@ def resting(job: ClassAd, changes: Changes, wanted: Expr | float | None, now: fl
     return replace(changes, attributes={**changes.attributes, **rest})
 
 
-def _was_held(job: ClassAd, attributes: Attributes) -> tuple[Changes, Fate]:
+def _was_held(job: ClassAd, attributes: Attributes, end: End) -> tuple[Changes, Fate]:
     """Somebody put it on hold while it ran."""
     reason = job.eval_str("HoldReason", "")
     code, subcode = job.eval_int("HoldReasonCode", 0), job.eval_int("HoldReasonSubCode", 0)
     attributes.update(vacate_attributes(job, code, reason, subcode))
-    events = (evicted_event(job, reason, code, subcode), log.Held(reason, code, subcode))
+    left = evicted_event(job, reason, code, subcode, checkpointed=end.checkpointed)
+    events = (left, log.Held(reason, code, subcode))
     return Changes(attributes, (*OF_THIS_RUN, *EXIT_ATTRIBUTES), events=events), Fate.HELD
 
 
@@ -239,9 +240,11 @@ def _by_the_starters_word(reason: str) -> StopReason:
     return StopReason(reason or "The job was evicted", 0 if code is VacateCode.CLAIM_DEACTIVATED else code)
 
 
-def _evicted(job: ClassAd, attributes: Attributes, stop: StopReason, status: JobStatus) -> tuple[Changes, Fate]:
+def _evicted(
+    job: ClassAd, attributes: Attributes, end: End, stop: StopReason, status: JobStatus
+) -> tuple[Changes, Fate]:
     attributes.update(vacate_attributes(job, stop.code, stop.reason, stop.subcode))
-    event = evicted_event(job, stop.reason, stop.code, stop.subcode)
+    event = evicted_event(job, stop.reason, stop.code, stop.subcode, checkpointed=end.checkpointed)
     move = None if status is JobStatus.IDLE else JobEvent.REQUEUE
     return Changes(attributes, (*OF_THIS_RUN, *EXIT_ATTRIBUTES), move, (event,)), Fate.WAITS
 

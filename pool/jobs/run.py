@@ -192,7 +192,7 @@ def _checkpointed(job: ClassAd, attributes: Attributes) -> Changes:
     after = job.copy()
     after.update(attributes)
     event = log.Checkpointed(usage_of(after, ""), after.eval_float("BytesSent", 0.0))
-    return Changes(attributes, events=(event,))
+    return Changes(attributes, ("CheckpointFailedReason",), events=(event,))
 
 
 def noticed(host: str, message: str) -> Changes:

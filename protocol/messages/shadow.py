@@ -106,3 +106,5 @@ class JobEnded(Request[Done], tag="schedd.job_ended"):
     reason: str = ""
     ad: ClassAd
     executing: JobExecuting | None = None
+    checkpointed: bool = False
+    """The program was written down as it left, and that is kept."""

@@ -67,7 +67,8 @@ def test_a_program_counts_to_a_million_and_goes_on_where_it_was_on_another_host(
         assert [int(number) for number, _ in lines] == list(range(1000, 1000001, 1000))
         assert len({pid for _, pid in lines}) == 1
         events = (home / "log").read_text()
-        assert events.count("Job was checkpointed.") == 1
+        assert events.count(") Job was checkpointed.") == 1  # of event 004
+        assert events.count(" Job was checkpointed.") == 2
 
 
 @pytest.mark.slow

@@ -101,7 +101,9 @@ class Starters:
         fault("schedd.job_ended_received")
         if request.executing is not None:
             shadow.executing(request.executing.at, shadow.reported(request.executing.ad))
-        shadow.take_end(End(request.ending, shadow.reported(request.ad), request.reason, request.at))
+        shadow.take_end(
+            End(request.ending, shadow.reported(request.ad), request.reason, request.at, request.checkpointed)
+        )
         await shadow.until_acknowledged()
         fault("schedd.before_end_answer")
         return DONE

@@ -53,6 +53,8 @@ def find_criu(config: Config) -> Criu:
     found = shutil.which(wanted, path=f"{os.environ.get('PATH', '')}:{criu.PATH}") if wanted else None
     if found is None:
         return Criu(problem=f"there is no {wanted}" if wanted and config.is_set("CRIU") else "")
+    if config.bool("USE_GID_PROCESS_TRACKING"):
+        return Criu(problem="USE_GID_PROCESS_TRACKING gives each run another group id, which CRIU cannot exchange")
     if not can_isolate():
         return Criu(problem="it takes daemons with root's rights, which may make namespaces")
     problem = tried(found, config.path("EXECUTE"))

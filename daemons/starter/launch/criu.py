@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
 import trio
 
 from daemons.base.killing import kill
-from daemons.base.linux import children_of, descendants, status_fields
+from daemons.base.linux import children_of, descendants, status_fields, threads_of
 from daemons.host import namespaces
 from daemons.host.account import Account, acting_as
 from daemons.host.first_process import FirstProcess
@@ -38,6 +38,8 @@ _GATE: Final = 'read go && exec "$@" </dev/null'
 """Waits until it is in the job's control group, and then becomes CRIU: so is all that CRIU makes."""
 LOG_BYTES_MAX: Final = 64 * 1024
 NUMBER_BYTES_MAX: Final = 20
+ENDED: Final = ("Z", "X")
+"""States of a thread that does nothing any more; a process may have others that do."""
 
 
 class CriuFailed(PoolError):
@@ -71,14 +73,18 @@ async def restore(context: Context, account: Account, terms: Terms, limits: Cgro
     try:
         watched = _start_restoring(context, account, terms)
         await _until_done(watched, images, account)
-        body = BareBody(context.processes.watch(_made(images, account)), context.processes, context.group)
-        _check_rights(context.processes.living())
+        pid = _made(images, account, context.processes.first_pid)
+        body = BareBody(context.processes.watch(pid), context.processes, context.group)
+        # Images can have what CRIU has stopped go on: by a timer, say. What is frozen stays where it is.
+        body.suspend()
+        _check_rights(context.processes.first_pid, account, _groups(account, terms))
         with namespaces.joined(body.watched.pid, terms.isolation):
             namespaces.begin_pids_after(_highest(body.watched.pid))
     except BaseException:
         with trio.CancelScope(shield=True):
             await context.processes.end_all(context.group)
         raise
+    body.resume()
     context.processes.go_on()
     return body
 
@@ -108,6 +114,8 @@ def _start_restoring(context: Context, account: Account, terms: Terms) -> Watche
             os.write(entrance, b"%d" % watched.pid)
         with open(f"/proc/{watched.pid}/oom_score_adj", "wb", buffering=0) as file:
             file.write(OOM_SCORE)
+        # Images can only make more of it.
+        os.setpriority(os.PRIO_PROCESS, watched.pid, os.getpriority(os.PRIO_PROCESS, 0) + terms.nice)
         os.write(go, b"\n")
     return watched
 
@@ -157,23 +165,28 @@ def _inner_pid(pid: int) -> int:
     return int(status_fields(pid).get("NSpid", ["0"])[-1])
 
 
-def _made(images: str, account: Account) -> int:
-    """The child of this process that CRIU has made."""
+def _made(images: str, account: Account, first: int) -> int:
+    """The child of this process that CRIU has made, of which it says the number in a file of the account's."""
     said = read_as(account, os.path.join(images, criu.PID_FILE), NUMBER_BYTES_MAX) or ""
     for pid in children_of(os.getpid()):
         fields = status_fields(pid)
-        if len(fields.get("NSpid", [])) > 1 and fields["NSpid"][-1] == said.strip():
+        if pid != first and len(fields.get("NSpid", [])) > 1 and fields["NSpid"][-1] == said.strip():
             return pid
     raise CriuFailed("the processes that CRIU has made are gone")
 
 
-def _check_rights(pids: Iterable[int]) -> None:
-    """Images say what rights a process has, and anybody may have written them."""
-    for pid in pids:
-        status = status_fields(pid)
-        # Root's are the first process of the namespace, and what that waits for: no account can make others.
-        if status and status["Uid"] != ["0"] * 4 and not criu.has_no_rights(status):
-            raise CriuFailed("the images ask for rights that no job has")
+def _check_rights(first: int, account: Account, groups: Sequence[int]) -> None:
+    """Images say what rights each thread has, and anybody may have written them."""
+    for pid in descendants(os.getpid()) - _of_root(first):
+        for status in (status_fields(thread) for thread in threads_of(pid)):
+            is_there = status and status["State"][0] not in ENDED
+            if is_there and not criu.has_no_rights(status, account.uid, account.gid, groups):
+                raise CriuFailed("the images ask for rights that no job has")
+
+
+def _of_root(first: int) -> set[int]:
+    """The first process of the namespace, and what that waits for: no account can make others."""
+    return {first, *(pid for pid in children_of(first) if status_fields(pid).get("Uid") == ["0"] * 4)}
 
 
 def _highest(pid: int) -> int:

@@ -215,7 +215,10 @@ class Checkpointed(LogEvent):
 
 @dataclass(frozen=True)
 class Evicted(LogEvent):
-    """004: the job left its slot before it was done; with `exit`, it ended and shall run again."""
+    """004: the job left its slot before it was done; with `exit`, it ended and shall run again.
+
+    `checkpointed`: its program was written down as it left, and goes on from there.
+    """
 
     number = 4
     reason: str = ""
@@ -226,10 +229,12 @@ class Evicted(LogEvent):
     sent: float = 0.0
     received: float = 0.0
     table: Mapping[str, Number] = field(default_factory=dict)
+    checkpointed: bool = False
 
     def lines(self) -> Iterator[str]:
         yield f"Job was evicted. Code {self.code} Subcode {self.subcode}" if self.code else "Job was evicted."
-        yield "\t(0) CPU times" if self.exit is None else "\t(0) Job terminated and was requeued"
+        left = "(1) Job was checkpointed." if self.checkpointed else "(0) CPU times"
+        yield f"\t{left if self.exit is None else '(0) Job terminated and was requeued'}"
         yield f"\t\t{self.run_usage}  -  Run Remote Usage"
         yield _NO_TIME + "Run Local Usage"
         yield f"\t{self.sent:.0f}  -  Run Bytes Sent By Job"

@@ -94,7 +94,7 @@ async def test_a_program_that_counts_goes_on_where_it_was_in_another_sandbox() -
         await counted(b, first, 1000)
         await b.stop(first)
         end = await b.ended(first)
-        assert end.ending is Ending.EVICTED, (end, b.log())
+        assert (end.ending, end.checkpointed) == (Ending.EVICTED, True), (end, b.log())
         (update,) = [m.ad for m in b.heard if isinstance(m, JobUpdate) and "CheckpointNumber" in m.ad]
         before = (b.iwd / "spool/_condor_checkpoint_0000/counted").read_text().splitlines()
         # A starter of its own, and so another directory.
@@ -187,7 +187,8 @@ async def test_what_criu_says_when_it_fails_is_told_and_the_job_leaves_in_the_us
         activation = await b.run(b.job_ad("echo 1 1 > counted; exec sleep 600", **WANTED), files=True, spool=True)
         await counted(b, activation, 0)
         await b.stop(activation)
-        assert (await b.ended(activation)).ending is Ending.EVICTED
+        end = await b.ended(activation)
+        assert (end.ending, end.checkpointed) == (Ending.EVICTED, False)
         assert (await b.until(JobNotice)).message == "No checkpoint of the program was made: no such luck"
         assert not list((b.iwd / "spool").glob("_condor_checkpoint_*"))
         orders = (b.root / "orders").read_text().splitlines()

@@ -272,6 +272,27 @@ def test_what_a_job_uses_makes_no_commit_unless_its_log_hears_of_it() -> None:
         life.do(changes)
 
 
+def test_a_checkpoint_that_is_made_takes_back_why_the_one_before_it_was_not() -> None:
+    life = a_running_life()
+    life.do(run.used(life.ad, ClassAd({"CheckpointFailedReason": "a socket"})))
+    life.do(run.used(life.ad, ClassAd({"ImageSize": 5000})))
+    assert life.ad["CheckpointFailedReason"] == "a socket"
+    life.do(run.used(life.ad, ClassAd({"CheckpointNumber": 0})))
+    assert "CheckpointFailedReason" not in life.ad
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_the_log_says_whether_a_job_was_written_down_as_it_left(checkpointed: bool) -> None:
+    for held in (False, True):
+        life = a_running_life()
+        if held:
+            life.do(holds.hold(life.ad, "via condor_hold (by user ann)", 1, 0))
+        end = End(Ending.EVICTED, ClassAd(), at=NOW, checkpointed=checkpointed)
+        changes, _ = conclusion.ended(life.ad, life.job.status, end, None, NOW, NOTHING)
+        (left,) = [event for event in changes.events if event.number == 4]
+        assert list(left.lines())[1] == ("\t(1) Job was checkpointed." if checkpointed else "\t(0) CPU times")
+
+
 def test_a_release_remembers_the_hold() -> None:
     life = Life()
     life.do(holds.hold(life.ad, "why", 3, 4))

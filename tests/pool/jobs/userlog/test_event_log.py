@@ -132,6 +132,7 @@ EVENTS: list[LogEvent] = [
     log.Terminated(log.Exit(signal=11, core_file="/tmp/core"), Usage(3725.0, 1.5), Usage(90061, 0), table=TABLE),
     log.Terminated(log.Exit(code=1), table={"Cpus": 1.5, "CpusUsage": 0.25, "RequestCpus": 1, "AssignedGPUs": '"g0"'}),
     log.Evicted("too slow", 1000, 3),
+    log.Evicted("too slow", 1000, 3, checkpointed=True),
     log.Evicted("The job attribute OnExitRemove expression 'false' evaluated to FALSE", exit=log.Exit(code=2)),
     log.ShadowException("gone\nfor good"),
     log.Aborted("via condor_rm (by user ann)"),
