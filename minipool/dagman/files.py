@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from pool.dag.course.happenings import Note
 from pool.dag.course.states import DagStatus, ExitCode
 from pool.dag.files.dot import dot_lines
 from pool.dag.files.metrics import RunFacts, metrics_text
-from pool.dag.files.rescue import rescue_name, rescue_text, save_text
+from pool.dag.files.rescue import rescue_lines, rescue_name, save_lines
 from pool.dag.model import DotFile
 
 if TYPE_CHECKING:
@@ -86,29 +87,31 @@ class Files:
             if os.path.exists(self.rescue(later)):
                 os.replace(self.rescue(later), f"{self.rescue(later)}.old")
 
-    def write_rescue(self, course: Course) -> str:
-        """Write a rescue file, always the same of one run; its name."""
+    def writing_rescue(self, course: Course) -> Iterator[str]:
+        """Write a rescue file, always the same of one run: a piece at each step, while the course stands still."""
         # A graph with a FINAL node may write twice, and two numbers would be two attempts to mend it.
         if not self._rescue:
             self._rescue = self.rescue(min(self.last_rescue_before() + 1, self.rescue_max))
-        self._write(self._rescue, rescue_text(course, time.time(), reset_retries=self.reset_retries))
-        return self._rescue
+        return self._writing(self._rescue, rescue_lines(course, time.time(), reset_retries=self.reset_retries))
 
-    def write_save(self, course: Course, node: int) -> str:
-        """Write the node's save file; the one before is kept as `.old`. Its name."""
+    def writing_save(self, course: Course, node: int) -> Iterator[str]:
+        """Write the node's save file likewise; the one before is kept as `.old`."""
         path = save_path(self.primary, course.node(node).save_point)
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         if os.path.exists(path):
             os.replace(path, f"{path}.old")
-        self._write(path, save_text(course, node, time.time()))
-        return path
+        return self._writing(path, save_lines(course, node, time.time()))
 
-    def _write(self, path: str, text: str) -> None:
+    def _writing(self, path: str, lines: Iterable[str]) -> Iterator[str]:
         # Whole or not at all: who starts from a half one would run again what is done.
-        beside = f"{path}.tmp"
-        with open(beside, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
+        beside, left = f"{path}.tmp", iter(lines)
+        # Not buffered: a file that is given up must not write to the one that has come after it.
+        with open(beside, "wb", buffering=0) as file:
+            while text := "".join(islice(left, LINES_A_PIECE)):
+                file.write(text.encode(errors="surrogateescape"))
+                yield path
         os.replace(beside, path)
+        yield path
 
     def note(self, course: Course, note: Note) -> None:
         """A line for the JOBSTATE_LOG."""
@@ -162,15 +165,7 @@ class Files:
             if asked.overwrite
             else next(name for name in (f"{asked.path}.{number}" for number in count()) if not os.path.exists(name))
         )
-        lines = dot_lines(course.dag, bytes(course.states), int(time.time()), include)
-        beside = f"{path}.tmp"
-        # Not buffered: a file that is given up must not write to the one that has come after it.
-        with open(beside, "wb", buffering=0) as out:
-            while text := "".join(islice(lines, LINES_A_PIECE)):
-                out.write(text.encode(errors="surrogateescape"))
-                yield path
-        os.replace(beside, path)
-        yield path
+        yield from self._writing(path, dot_lines(course.dag, bytes(course.states), int(time.time()), include))
 
     def last_sequence(self, path: str) -> int:
         """The number of the last attempt in a JOBSTATE_LOG that goes on; 0 where none is."""
@@ -191,7 +186,7 @@ class Files:
             self.draw(course)
         dag_id = "" if own.id is None else str(own.id.cluster)
         run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
-        self._write(self.metrics, metrics_text(course, run, of_graph=self.graph_metrics))
+        deque(self._writing(self.metrics, [metrics_text(course, run, of_graph=self.graph_metrics)]), maxlen=0)
 
 
 def save_path(primary: str, name: str) -> str:

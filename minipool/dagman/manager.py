@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import trio
@@ -154,7 +154,7 @@ class Manager:
             self.nodes_log.truncate()
             lock.begun(self.files.last_rescue())
             self._nursery.start_soon(self._watch)
-        self._step(it.Begin())
+        await self._step(it.Begin())
         self._table()
         await self.own.update(self.course)
 
@@ -169,22 +169,37 @@ class Manager:
         # The log is written before anything of this is done that waits, and so before others can see it.
         with self.out.in_one_piece():
             while self._happened and self._code is None and time.perf_counter() < until:
-                self._take_one(*self._happened.popleft())
+                await self._take_one(*self._happened.popleft())
         self._last_event = trio.current_time()
         await trio.lowlevel.checkpoint()
 
-    def _take_one(self, event: it.Event, lines: tuple[str, ...]) -> None:
+    async def _take_one(self, event: it.Event, lines: tuple[str, ...]) -> None:
         if lines:
             self.say(*lines)
         since = time.monotonic()
-        self._step(event)
+        await self._step(event)
         self.own.statistics.event.add(time.monotonic() - since)
         if lines:
             self.out.say(f"Number of idle job procs: {self.course.idle_jobs}", level=3)
 
-    def _step(self, event: it.Event) -> None:
+    async def _step(self, event: it.Event) -> None:
         for effect in step(self.course, event):
-            self._do(effect)
+            # Nothing else steps the course: it stands still until the file is written, and so does what comes after.
+            if isinstance(effect, it.WriteSave):
+                self.say(
+                    f"Writing Save File to {await self._written(self.files.writing_save(self.course, effect.node))}..."
+                )
+            elif isinstance(effect, it.WriteRescue):
+                self.say(f"Writing Rescue DAG to {await self._written(self.files.writing_rescue(self.course))}...")
+            else:
+                self._do(effect)
+
+    async def _written(self, pieces: Iterator[str]) -> str:
+        """The file's name, once it is written; the rest of the process waits for none of its pieces long."""
+        path = ""
+        for path in pieces:  # noqa: B007 - the last one counts
+            await trio.lowlevel.checkpoint()
+        return path
 
     def replay(self, event: it.Event) -> None:
         """What happened before this process began."""
@@ -220,10 +235,6 @@ class Manager:
                 self.say(self.event_line("ULOG_POST_SCRIPT_TERMINATED", node, f"({max(cluster, 0)}.0.0)"))
             case it.Note():
                 self.files.note(self.course, effect)
-            case it.WriteSave(node):
-                self.say(f"Writing Save File to {self.files.write_save(self.course, node)}...")
-            case it.WriteRescue():
-                self.say(f"Writing Rescue DAG to {self.files.write_rescue(self.course)}...")
             case it.Finish(code, _):
                 self._code = code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
@@ -27,12 +28,11 @@ class RunFacts(NamedTuple):
 
 def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False) -> str:
     """The file's text; `of_graph`: with the graph's own figures (DAGMAN_REPORT_GRAPH_METRICS)."""
-    kinds = [node.kind for node in course.dag.nodes]
+    # Once, as a look at each node of a large graph for each figure holds up the process.
+    found = Counter(zip((node.kind for node in course.dag.nodes), course.states, strict=True))
 
-    def count(kind: tuple[str, ...], *states: int) -> int:
-        return sum(
-            one in kind and (not states or state in states) for one, state in zip(kinds, course.states, strict=True)
-        )
+    def count(kinds: tuple[str, ...], *states: int) -> int:
+        return sum(many for (kind, state), many in found.items() if kind in kinds and (not states or state in states))
 
     figures = _figures(course, run, count)
     if of_graph:

@@ -18,16 +18,16 @@ def rescue_name(primary: str, number: int, *, several: bool = False) -> str:
     return f"{primary}{'_multi' if several else ''}.rescue{number:03d}"
 
 
-def rescue_text(course: Course, at: float, *, reset_retries: bool = True) -> str:
-    """A rescue file of the graph as it is."""
-    head = f"# Rescue DAG file, created after running\n#   the {course.dag.file} DAG file\n"
-    return head + "".join(_lines(course, at, reset_retries))
+def rescue_lines(course: Course, at: float, *, reset_retries: bool = True) -> Iterator[str]:
+    """A rescue file of the graph as it is; the course stands still until the last line has been taken."""
+    yield f"# Rescue DAG file, created after running\n#   the {course.dag.file} DAG file\n"
+    yield from _lines(course, at, reset_retries)
 
 
-def save_text(course: Course, node: int, at: float) -> str:
-    """A save file, written as the node starts."""
-    head = f"# Save file written at Start Node {course.node(node).name}\n"
-    return head + "".join(_lines(course, at, True))
+def save_lines(course: Course, node: int, at: float) -> Iterator[str]:
+    """A save file, written as the node starts; the course stands still meanwhile."""
+    yield f"# Save file written at Start Node {course.node(node).name}\n"
+    yield from _lines(course, at, True)
 
 
 def _lines(course: Course, at: float, reset_retries: bool) -> Iterator[str]:

@@ -17,6 +17,7 @@ from minipool.dagman.recovering import EVENTS_A_PIECE, _replay_log
 from minipool.dagman.submitter import PRETENDED_AT_ONCE
 from pool.config import load_config
 from pool.dag.course import happenings as it
+from pool.dag.course.course import S
 from tests.minipool.dagman.simulated import World, in_world
 from tests.minipool.dagman.test_status_file import a_course
 
@@ -84,3 +85,18 @@ async def test_a_picture_is_drawn_piece_by_piece_and_stands_whole(
         await trio.sleep(2)
         nursery.cancel_scope.cancel()
     assert said == ["Warning: can't create dot file x.dot: Is a directory"]
+
+
+def test_a_rescue_file_and_a_save_file_are_written_piece_by_piece_and_stand_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    many = 20_000
+    course = a_course("SAVE_POINT_FILE n0\n" + "".join(f"JOB n{n} a\n" for n in range(many)))
+    course.states[:] = bytes([S.DONE]) * many
+    files = Files(["x.dag"], "m", print, graph_metrics=False, rescue_max=1, reset_retries=True)
+    for pieces in (files.writing_rescue(course), files.writing_save(course, 0)):
+        there = [Path(name).exists() for name in pieces]
+        assert (there[-1], sum(there), len(there) > 10) == (True, 1, True)
+    for name in ("x.dag.rescue001", "save_files/n0-x.dag.save"):
+        assert Path(name).read_text().count("DONE n") == many

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pool.dag.course import happenings as it
 from pool.dag.course.states import DagStatus, ExitCode, Limits, Settings
-from pool.dag.files.rescue import rescue_text
+from pool.dag.files.rescue import rescue_lines
 from tests.pool.dag.cases import CASES
 from tests.pool.dag.course.played import Played, course_of
 from tests.pool.dag.recorded import without_time
@@ -59,7 +59,9 @@ def test_a_halt_file_lets_what_runs_end_and_what_comes_after_it_wait() -> None:
     said = [line for line in found.said if line != "DAG is halted because halt file exists"]  # HTCondor's is silent
     assert sorted(others(said)) == sorted(others(real("halt")))
     assert notes(said) == notes(real("halt"))
-    assert without_time(rescue_text(found.course, 0)) == without_time((CASES / "halt" / "x.dag.rescue001").read_text())
+    assert without_time("".join(rescue_lines(found.course, 0))) == without_time(
+        (CASES / "halt" / "x.dag.rescue001").read_text()
+    )
 
 
 def test_all_nodes_wait_for_the_provisioners_word() -> None:

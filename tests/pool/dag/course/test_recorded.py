@@ -11,7 +11,7 @@ from pool.dag.course import happenings as it
 from pool.dag.course.course import Course
 from pool.dag.course.scripts import unknown_macros
 from pool.dag.course.states import Limits, Settings
-from pool.dag.files.rescue import rescue_name, rescue_text, save_text
+from pool.dag.files.rescue import rescue_lines, rescue_name, save_lines
 from pool.dag.language.errors import DagError
 from pool.dag.language.reader import Options, read
 from tests.pool.dag.cases import reader
@@ -57,9 +57,13 @@ class Told(Played):
                 self.ran.pop()
                 return
             case it.WriteRescue():
-                self.left[rescue_name(dag, 1, several=self.several)] = without_time(rescue_text(self.course, 0))
+                self.left[rescue_name(dag, 1, several=self.several)] = without_time(
+                    "".join(rescue_lines(self.course, 0))
+                )
             case it.WriteSave(node):
-                self.left[f"save_files/{name[node].save_point}"] = without_time(save_text(self.course, node, 0))
+                self.left[f"save_files/{name[node].save_point}"] = without_time(
+                    "".join(save_lines(self.course, node, 0))
+                )
             case it.RunScript(node, kind, command):
                 # The first words of its arguments say again which script this is.
                 effect = it.RunScript(node, kind, (command[0], *command[3:]))
