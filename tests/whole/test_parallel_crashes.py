@@ -111,10 +111,27 @@ def test_who_gathers_too_long_gives_its_slots_to_the_next() -> None:
         until_free(pool)
 
 
+def test_who_gathers_lets_the_next_pass_where_turns_are_not_kept() -> None:
+    with pool_of(DEDICATED_SCHEDULER_USE_FIFO="False") as pool:
+        single, large, small = (pool.place(name) for name in ("single", "large", "small"))
+        stays = pool.submit("executable = /bin/sleep\narguments = 600\nrequest_memory = 16\nqueue 2\n", cwd=single)
+        pool.until(lambda: claimed(pool) == 2, "two slots to be in use")
+        waits = pool.submit(describe(3, COUNT, ALL), cwd=large)
+        pool.until(lambda: "lacks slots, and lets others pass" in schedd_log(pool), "the large job to let others pass")
+        pool.until_done(pool.submit(describe(2, COUNT, ALL), cwd=small))
+        assert pool.statuses(waits) == [1]
+        pool.tool("condor_rm", str(stays))
+        pool.until_done(waits)
+        until_free(pool)
+
+
 def gave_back(pool: RealPool) -> list[str]:
     """What was said of those that gave back slots, the first time."""
-    text = Path(pool.directory / "log" / "SchedLog").read_text()
-    return re.findall(r"Job (\S+ has \d of \d) slots, and gives them back", text)[:1]
+    return re.findall(r"Job (\S+ has \d of \d) slots, and gives them back", schedd_log(pool))[:1]
+
+
+def schedd_log(pool: RealPool) -> str:
+    return Path(pool.directory / "log" / "SchedLog").read_text()
 
 
 def test_the_death_of_the_startd_restarts_all() -> None:

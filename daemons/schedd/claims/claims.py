@@ -223,6 +223,13 @@ class Claims:
         self._tell_of_refusal(job, f"{claim.slot_name or 'a slot'} refused the job: {reason}")
         core.cool_down(job, failures)
 
+    def passed(self, job: Job, reason: str) -> None:
+        """Nothing suits the job: it waits a while, each time a longer one, and others have their turn."""
+        self._refused[job] = failures = self._refused.get(job, 0) + 1
+        self.core.log.full(f"Job {job.id}: {reason}", times=failures)
+        self._tell_of_refusal(job, reason)
+        self.core.cool_down(job, failures)
+
     def _tell_of_refusal(self, job: Job, reason: str) -> None:
         """Whoever asks why the job waits learns what the slot has said."""
         if job.cluster.jobs.get(job.proc) is job:
@@ -332,9 +339,11 @@ class Claims:
         return next_job(self, claim)
 
     async def work(self, claim: Claim, shadow: Shadow | None) -> None:
-        """Begin this execution, or, where there is none, give the slot back."""
+        """Begin this execution, or, where there is none, give the slot to a job that gathers, or back."""
         if shadow is not None:
             await shadow.begin()
+        elif claim.wish is None and self.gangs.takes(claim):
+            return
         elif claim.wish is None or not await coalesce(self, claim, claim.wish):
             self.happens(claim, Unneeded())
 

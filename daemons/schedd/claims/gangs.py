@@ -2,7 +2,9 @@
 
 One job gathers at a time, in the order in which jobs wait; the slots that are for this schedd's parallel jobs serve no
 other schedd's. So two jobs never wait for slots that the other holds. A job that has not all of them within
-UNUSED_CLAIM_TIMEOUT gives back what it has, waits a while, and the next one has its turn.
+UNUSED_CLAIM_TIMEOUT gives back what it has, waits a while, and the next one has its turn. One for which a negotiator
+has nothing has the slots that other jobs of its user leave, before later ones of those; one that no machine of ours
+could run lets the others pass.
 
 Source: HTCondor manual, admin-manual/ap-policy-configuration ("Dedicated Scheduling"), UNUSED_CLAIM_TIMEOUT.
 """
@@ -10,18 +12,18 @@ Source: HTCondor manual, admin-manual/ap-policy-configuration ("Dedicated Schedu
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
-
-import trio
+from typing import TYPE_CHECKING
 
 from daemons.base.faults import fault
+from daemons.schedd.claims.gathering import Gathering
 from daemons.schedd.claims.kept import KeptSlots
-from daemons.schedd.claims.next_job import note_begin
+from daemons.schedd.claims.next_job import note_begin, serves
 from daemons.schedd.core.core import whole
 from daemons.schedd.execution.gang import Gang
 from pool.jobs import late_macros
 from pool.jobs.claims.events import JobGiven, Unneeded
-from pool.jobs.vocabulary.nodes import SCHEDULING_GROUP, hosts, is_gang, size_of, wants_one_group, within
+from pool.jobs.vocabulary.nodes import hosts, is_gang
+from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.waiting.groups import WaitingGroup, urgency
 
 if TYPE_CHECKING:
@@ -32,146 +34,6 @@ if TYPE_CHECKING:
     from pool.classad import ClassAd
     from pool.jobs.queue.cluster import Job
     from protocol.messages.offers import OfferedMatch
-
-
-ROUND_FAILURES: Final = 3
-"""A job for which no group of machines has slots enough rests as one whose start has failed so often."""
-
-
-class OneGroup:
-    """In which ParallelSchedulingGroup a job gathers: that of its first slot, until there are no more in it."""
-
-    def __init__(self) -> None:
-        self.name: str | None = None
-        self.tried: set[str] = set()
-        """Those that had too few."""
-
-    def takes(self, slot: ClassAd) -> bool:
-        """Whether a slot is in it, or may be the first."""
-        group = slot.eval_str(SCHEDULING_GROUP)
-        return group is not None and group == (self.name or group) and group not in self.tried
-
-    def give_up(self) -> None:
-        """It has too few."""
-        if self.name is not None:
-            self.tried.add(self.name)
-        self.name = None
-
-
-class Gathering:
-    """The slots that one job has and asks for. While more are needed it waits as other jobs do.
-
-    `procs`: all of the job; each waits with those that look like it to slots.
-    """
-
-    def __init__(self, gangs: Gangs, procs: Sequence[Job]) -> None:
-        self.procs = procs
-        self._gangs = gangs
-        self._slots: dict[Claim, Job] = {}
-        """For which proc each is, in the order of its nodes."""
-        self._granted: set[Claim] = set()
-        queue = gangs.claims.core.queue
-        self._sizes = {job: size_of(queue.ad(job)) for job in procs}
-        self._group = OneGroup() if wants_one_group(queue.ad(procs[0])) else None
-        self._timer = trio.CancelScope()
-
-    @property
-    def size(self) -> int:
-        """How many nodes the job has."""
-        return sum(self._sizes.values())
-
-    def missing(self, job: Job) -> int:
-        """How many slots the proc still has to be offered."""
-        return self._sizes[job] - sum(one is job for one in self._slots.values())
-
-    def wants(self, group: WaitingGroup) -> int:
-        """How many slots it wants as one of this group."""
-        return sum(self.missing(job) for job in self.procs if job.group is group)
-
-    def proc_for(self, match: OfferedMatch) -> Job | None:
-        """Which proc this slot was found for."""
-        for job in self.procs:
-            group = self._gangs.claims.core.waiting.group_of(job)
-            if group is not None and (group.submitter, group.autocluster) == (match.submitter, match.autocluster):
-                return job
-        return None
-
-    def takes(self, slot: ClassAd) -> bool:
-        """Whether the slot is of the group of machines that all nodes are to be in, if they are."""
-        return self._group is None or self._group.takes(slot)
-
-    def narrowed(self, ad: ClassAd) -> ClassAd:
-        """The proc as it asks for slots."""
-        return ad if self._group is None else within(ad, self._group.name, self._group.tried)
-
-    def rejected(self) -> None:
-        """There is no slot more for it now: where it is to be in one group of machines, another has to be tried."""
-        if self._group is not None and self._group.name is not None:
-            core, has = self._gangs.claims.core, len(self._slots)
-            core.log.full(f"Group {self._group.name} has {has} of {self.size} slots for job {self.procs[0].id}")
-            self._group.give_up()
-            for claim in sorted(self._slots, key=lambda claim: claim.public):
-                self.lost(claim)
-                self._gangs.claims.happens(claim, Unneeded())
-            core.work_changed(True)
-        elif self._group is not None and self._group.tried:  # none is left: from the first again, after a rest
-            self.give_up()
-            self._gangs.claims.core.cool_down(self.procs[0], ROUND_FAILURES)
-
-    def holds(self, claim: Claim) -> bool:
-        """Whether it waits for this slot, or has it."""
-        return claim in self._slots
-
-    def add(self, claim: Claim, job: Job) -> None:
-        """One more is asked for."""
-        self._slots[claim] = job
-        if self._group is not None:
-            self._group.name = claim.slot_ad.eval_str(SCHEDULING_GROUP)
-        if not self.missing(job):
-            job.busy = True
-            self._gangs.claims.core.waiting.discard(job)
-
-    def granted(self, claim: Claim) -> None:
-        """The slot is there; with the last of them the job begins."""
-        self._granted.add(claim)
-        if len(self._granted) == self.size:
-            procs = {job: [claim for claim, of in self._slots.items() if of is job] for job in self.procs}
-            self._let_go()
-            self._gangs.begin(procs)
-
-    def lost(self, claim: Claim) -> None:
-        """The slot was refused, or is gone: another has to be found."""
-        job = self._slots.pop(claim)
-        self._granted.discard(claim)
-        job.busy = False
-        self._gangs.claims.core.settle(job)
-
-    def give_up(self) -> None:
-        """The job does not want to run, or its time is over: all that it has is given back, in one order."""
-        for claim in sorted(self._let_go(), key=lambda claim: claim.public):
-            self._gangs.claims.happens(claim, Unneeded())
-        for job in self.procs:
-            self._gangs.claims.core.settle(job)
-
-    def _let_go(self) -> list[Claim]:
-        claims = list(self._slots)
-        self._slots.clear()
-        self._granted.clear()
-        self._timer.cancel()
-        for job in self.procs:
-            job.busy = False
-        self._gangs.over(self)
-        return claims
-
-    async def until_late(self, most_s: float) -> None:
-        """Give up when that time is over."""
-        with self._timer:
-            await trio.sleep(most_s)
-            core, job = self._gangs.claims.core, self.procs[0]
-            has = len(self._granted)
-            core.log.always(f"Job {job.id} has {has} of {self.size} slots, and gives them back")
-            self.give_up()
-            core.cool_down(job, 1 + has)
 
 
 class Gangs:
@@ -223,6 +85,7 @@ class Gangs:
     def wanted(self, groups: Sequence[WaitingGroup]) -> dict[WaitingGroup, int]:
         """How many slots each of these groups wants, in the order in which they are served."""
         wanted: dict[WaitingGroup, int] = {}
+        self._yield_to_more_urgent()
         gathering = self._gathering
         for group in groups:
             job = group.first()
@@ -235,6 +98,12 @@ class Gangs:
                 wanted[group] = count
         return wanted
 
+    def _yield_to_more_urgent(self) -> None:
+        """One that has no slot yet, and for which nobody leaves, lets one pass that is before it."""
+        gathering = self._gathering
+        if gathering is not None and gathering.is_empty and self._next() not in gathering.procs:
+            gathering.give_up()
+
     def narrowed(self, group: WaitingGroup, ad: ClassAd) -> ClassAd:
         """What is asked for in the name of this group, whose jobs are like this one."""
         gathering = self._gathering
@@ -242,9 +111,10 @@ class Gangs:
 
     def rejected(self, submitter: str, autocluster: int) -> None:
         """A negotiator has no slots, or no more, for jobs of this kind."""
-        gathering = self._gathering
-        groups = [job.group for job in gathering.procs if isinstance(job.group, WaitingGroup)] if gathering else []
-        if gathering and any((one.submitter, one.autocluster) == (submitter, autocluster) for one in groups):
+        gathering, job = self._gathering, self._next() if self._gathering is None else None
+        if job is not None and Gathering(self, whole(job)).proc_for(submitter, autocluster) is not None:
+            gathering = self._gathering = self._begin_to_gather(job)  # it has none yet, and is first to get one
+        if gathering is not None and gathering.proc_for(submitter, autocluster) is not None:
             gathering.rejected()
 
     def take(self, match: OfferedMatch, job: Job, pool: str, slice: str) -> bool:
@@ -253,7 +123,7 @@ class Gangs:
         if pool or (gathering is None and not _is_ready(job)):
             return False
         candidate = gathering or Gathering(self, whole(job))
-        proc = candidate.proc_for(match)
+        proc = candidate.proc_for(match.submitter, match.autocluster)
         if proc is None or not candidate.takes(match.slot_ad):
             return False
         if gathering is None:
@@ -262,6 +132,30 @@ class Gangs:
         gathering.add(claim, proc)
         fault("schedd.match_taken")
         self.claims.core.tasks.start(self._request, gathering, claim, proc, failed=lambda _: gathering.give_up())
+        return True
+
+    # ---- slots that other jobs of the same user leave
+
+    def goes_before(self, claim: Claim, job: Job) -> bool:
+        """Whether the job that gathers shall have this slot, and not `job`."""
+        proc = self._gathering.proc_of(claim) if self._gathering is not None else None
+        return proc is not None and _place(proc) > _place(job)
+
+    def expect(self, claims: Sequence[Claim]) -> None:
+        """A parallel job is about to leave these: the next gathers, if any of them suits it."""
+        if self._gathering is None and not self.claims.is_full and (job := self._next()) is not None:
+            core = self.claims.core
+            if any(serves(core, claim, proc) for claim in claims for proc in whole(job)):
+                self._gathering = self._begin_to_gather(job)
+
+    def takes(self, claim: Claim) -> bool:
+        """Whether the job that gathers has use for a slot that we hold and that runs nothing; then it has it."""
+        gathering = self._gathering
+        proc = gathering.proc_of(claim) if gathering is not None else None
+        if gathering is None or proc is None or self.claims.is_full:
+            return False
+        gathering.add(claim, proc)
+        gathering.granted(claim)
         return True
 
     def _begin_to_gather(self, job: Job) -> Gathering:
@@ -353,3 +247,9 @@ def is_ready_gang(job: Job) -> bool:
 def _is_ready(job: Job) -> bool:
     """Whether all procs of the job wait for slots."""
     return all(one.group is not None for one in whole(job))
+
+
+def _place(job: Job) -> tuple[Priority, int, int]:
+    """Of two jobs of one user that wait, that with the greater is the first."""
+    assert isinstance(job.group, WaitingGroup)
+    return job.group.priority, -job.cluster.id, -job.proc

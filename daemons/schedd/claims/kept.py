@@ -39,6 +39,7 @@ class KeptSlots:
         if keep_s is None:
             keep_s = self._claims.core.settings.unused_claim_s or math.inf
         self._kept |= dict.fromkeys(claims)
+        self._look()
         self._claims.core.tasks.start(self._watch, claims, keep_s)
 
     async def _watch(self, claims: Sequence[Claim], keep_s: float) -> None:

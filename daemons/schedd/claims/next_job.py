@@ -44,7 +44,7 @@ def next_job(claims: Claims, claim: Claim) -> Shadow | None:
         return _wished(claims, claim, claim.wish)
     while claim.life.may_have_job and not claims.stopping:
         job = core.waiting.first(claim.submitter, _fits(core, claim))
-        if job is None:
+        if job is None or claims.gangs.goes_before(claim, job):
             return None
         core.waiting.discard(job)
         shadow = begin(claims, claim, job)

@@ -20,6 +20,7 @@ from pool.jobs.admission import SubmitRules, admission
 from pool.jobs.edits import EditRules, edit_rules
 from pool.jobs.policy import SystemPolicy, system_policy
 from pool.jobs.userlog.forms import Form, read_form
+from pool.jobs.waiting.dedicated import DedicatedRules
 from pool.jobs.waiting.flocking import FlockRules
 
 MIB = 1024 * 1024
@@ -82,6 +83,7 @@ class ScheddSettings:
     limit_directories: tuple[str, ...]
     killing_timeout_s: float
     unused_claim_s: float
+    dedicated: DedicatedRules
     flock: FlockRules
 
     @classmethod
@@ -113,6 +115,7 @@ class ScheddSettings:
             transfers=TransferSettings.read(config),
             cleanup=CleanupSettings.read(config),
             ssh_to_job=config.expr("SCHEDD_ENABLE_SSH_TO_JOB"),
+            dedicated=DedicatedRules.read(config),
             flock=_flock_rules(config),
         )
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
+
 from daemons.base.faults import fault
 from daemons.schedd.execution.concluding import end_job, leave_slot
 from daemons.schedd.execution.shadow import Shadow
@@ -89,6 +91,8 @@ class Gang:
         self._started: dict[int, tuple[Changes, TimedEvent]] = {}
         """Nodes whose start the log has not been told yet."""
         self._is_concluding = False
+        self.over = trio.Event()
+        """Set when its slots have gone on."""
         core.executions.gangs |= dict.fromkeys(jobs, self)
 
     def shadows(self) -> list[Shadow]:
@@ -179,6 +183,12 @@ class Gang:
                 shadow.stop(verdict.reason, VacateCode.SCHEDD_VACATE, 0, fast=verdict.is_done)
 
     async def _conclude(self, node: int) -> None:
+        try:
+            await self._end(node)
+        finally:
+            self.over.set()
+
+    async def _end(self, node: int) -> None:
         """Make what came of the job durable, and let its slots go on."""
         core, job, shadows = self.core, self.job, [self.nodes[one] for one in sorted(self.nodes)]
         starts, keep_s = self._told_of_starts(), core.queue.ad(job).eval_float("KeepClaimIdle")
@@ -199,6 +209,7 @@ class Gang:
         for shadow in shadows:
             if not shadow.claim.life.is_over:
                 self.claims.serve_node(shadow.claim, None)
+        self.claims.gangs.expect([shadow.claim for shadow in shadows])
         following = [(shadow, leave_slot(shadow, shadow.execution)) for shadow in shadows]
         last_event = core.queue.next_event - 1
         await core.writer.durable()
