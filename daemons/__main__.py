@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-NAMES = ("master", "collector", "negotiator", "schedd", "startd", "defrag")
+NAMES = ("master", "collector", "negotiator", "schedd", "startd", "defrag", "rooster")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

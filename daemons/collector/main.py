@@ -11,7 +11,7 @@ Source: HTCondor's manual, "Collector Daemon Configuration Options" (CLASSAD_LIF
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from sys import intern
@@ -22,7 +22,7 @@ import trio
 from daemons.base.pace import Pace
 from daemons.base.sync import Signal, first_of
 from daemons.collector.forwarding import Forwarding, view_addresses
-from daemons.collector.persistent import PersistentAds, is_offline
+from daemons.collector.persistent import PersistentAds
 from daemons.collector.watches import Watches
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
@@ -37,6 +37,7 @@ from pool.classad import ClassAd, Expr, expr
 from pool.classad.eval.delta import Delta
 from pool.classad.values.truth import is_true
 from pool.hosts.daemon_names import belongs, kept_name
+from pool.power.offline import LAST_MATCH, first_slot, is_offline, noted
 from protocol.messages.collector import (
     AdChanges,
     AdUpdate,
@@ -44,6 +45,7 @@ from protocol.messages.collector import (
     ChangesKept,
     InvalidateAds,
     Invalidated,
+    NoteWanted,
     QueryAds,
     UpdateAds,
     UpdateAlike,
@@ -116,6 +118,7 @@ class Collector:
             answer(ChangeAds, self.change),
             answer(InvalidateAds, self.invalidate),
             answer(QueryAds, self.query),
+            answer(NoteWanted, self.note_wanted),
             *self._watches.answers(),
         ]
 
@@ -207,6 +210,8 @@ class Collector:
         offline = place.key[0] == OFFLINE_TYPE and is_offline(ad)
         if offline and "ClassAdLifetime" not in ad:
             said["ClassAdLifetime"] = int(self._start.config.seconds("OFFLINE_EXPIRE_ADS_AFTER"))
+        if offline and before is not None and is_offline(before.kept.view()):
+            said |= {name: value for name, value in noted(before.kept.view()).items() if name not in ad}
         if not place.ad_type or not place.name:
             raise UserError("an ad for the collector needs MyType and Name")
         earliest = self._table.next_expiry()
@@ -228,6 +233,27 @@ class Collector:
             raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {peer.host_name}")
         if peer.pool and before is not None and before.sender != sender:
             raise Denied(f"there is another {ad_type} {name}, which is not of {peer.pool}")
+
+    async def note_wanted(self, peer: Peer, request: NoteWanted) -> Done:
+        """Write into the ads of offline slots that there are jobs for them, and which."""
+        now, pace = int(self._start.world.wall()), Pace()
+        for one in request.slots:
+            await pace.breathe()
+            self._note(one.name, {LAST_MATCH: now, "MachineMatchCount": one.count, "OfflineMatches": one.jobs})
+            if first := first_slot(one.name):
+                self._note(first, {f"{one.name.partition('@')[0]}_{LAST_MATCH}": now})
+        return DONE
+
+    def _note(self, name: str, found: Mapping[str, object]) -> None:
+        """A slot whose machine is awake again has its own ad, and nothing is written into that."""
+        stored = self._table.get(OFFLINE_TYPE, name)
+        if stored is None or not is_offline(stored.kept.view()):
+            return
+        kept = stored.kept.changed_by(Delta(ClassAd(found)))
+        # Heard when it was heard, so that its lifetime goes on; in no version, so that its startd sends the next whole.
+        place = Place(stored.key, stored.ad_type, stored.name)
+        self._table.put_at(place, kept, stored.secret, now=stored.heard_at, sender=stored.sender, version=0)
+        self._persistent.note(stored.key, stays=True)
 
     async def invalidate(self, peer: Peer, request: InvalidateAds) -> Invalidated:
         """Forget ads by name, or by constraint: of those, what the caller might have published."""

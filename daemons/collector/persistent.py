@@ -46,11 +46,6 @@ class KeptAd(NamedTuple):
     heard_at: float
 
 
-def is_offline(ad: ClassAd) -> bool:
-    """Whether the ad is of a machine that is not there, and may be woken."""
-    return ad.eval_bool("Offline") is True
-
-
 class PersistentAds:
     """What is to be in the file. `current` tells what of an ad's place is: None where nothing is to be kept."""
 

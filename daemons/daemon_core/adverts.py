@@ -11,7 +11,7 @@ changes are of (it expired, or somebody else gave it another) says so, and is se
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from pool.ads.kept import KeptAd
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.hosts.daemon_names import kept_name
+from pool.power.offline import is_offline
 from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, InvalidateAds, UpdateAds, UpdateAlike
 from protocol.rpc import endpoints
 from protocol.wire.ad_table import pack_rows
@@ -72,6 +73,7 @@ class _Target:
         self.stale: dict[Key, bool] = {}  # in the order in which the ads changed; whether it is to be renewed
         self.sent: dict[Key, _Sent] = {}
         self.changed = Signal()
+        self.telling = False
         self.peer: endpoints.Peer | None = None
 
 
@@ -88,6 +90,8 @@ class Adverts:
         self._own: Key | None = None
         self._targets: list[_Target] = []
         self._reached = trio.Event()
+        self._told = Signal()
+        """A collector has all that it was to be told."""
         self._versions = itertools.count(start.world.rng.getrandbits(FIRST_VERSION_BITS) + 1)
 
     def put(self, ad: ClassAd, private: ClassAd | None = None) -> None:
@@ -118,6 +122,16 @@ class Adverts:
     async def reached(self) -> None:
         """Wait until a collector has everything that was put."""
         await self._reached.wait()
+
+    async def has_all(self, ad_type: str, names: Iterable[str]) -> None:
+        """Wait until a collector has these ads as they were put last; those that it refuses it never has."""
+        keys = [(ad_type, name) for name in names]
+        await self._told.until(lambda: any(self._has(target, keys) for target in self._targets))
+
+    def _has(self, target: _Target, keys: Iterable[Key]) -> bool:
+        if target.peer is None or target.telling:
+            return False
+        return all(key in target.sent and target.sent[key].advert is self._ads.get(key) for key in keys)
 
     async def run(self) -> None:
         """Publish until cancelled, then say goodbye on the connections that there are."""
@@ -198,8 +212,11 @@ class Adverts:
         target.peer = peer
         try:
             while not peer.closed.is_set():
+                target.telling = True
                 await self._send_stale(target, peer)
+                target.telling = False
                 self._reached.set()
+                self._told.fire()
                 if not target.stale:
                     await first_of(target.changed, peer.closed)
         finally:
@@ -268,8 +285,9 @@ class Adverts:
         if peer is None:
             return
         by_type: dict[str, list[str]] = {}
-        for ad_type, name in self._ads:
-            by_type.setdefault(ad_type, []).append(name)
+        for (ad_type, name), advert in self._ads.items():
+            if not is_offline(advert.ad.view()):  # such an ad is there to outlast its daemon: the machine goes down
+                by_type.setdefault(ad_type, []).append(name)
         try:
             for ad_type, names in by_type.items():
                 await peer.call(InvalidateAds(ad_type=ad_type, names=names))

@@ -1,10 +1,10 @@
 """What a daemon that needs none of root's rights gives up for good before it hears from anybody.
 
-The collector, the negotiator and the defragmenter of root's pool need the network and their files, and nothing else.
-They stay uid 0, since their logs, sockets, keys and accounts are root's and are made anew while they run, but keep
-nothing of what makes uid 0 powerful. They have no capability, so they become no other account and reach none of its
-files or processes, and no program brings them one back. Where the kernel has Landlock, they write no file outside LOG,
-RUN and SPOOL, and signal no process.
+The collector, the negotiator, the defragmenter and the rooster of root's pool need the network and their files, and
+nothing else; so do the programs that the rooster runs. They stay uid 0, since their logs, sockets, keys and accounts
+are root's and are made anew while they run, but keep nothing of what makes uid 0 powerful. They have no capability, so
+they become no other account and reach none of its files or processes, and no program brings them one back. Where the
+kernel has Landlock, they write no file outside LOG, RUN and SPOOL, and signal no process but their own children.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from daemons.base.log import Log
 from daemons.daemon_core import landlock
 from pool.config import Config
 
-CONFINED: Final = frozenset({"COLLECTOR", "NEGOTIATOR", "DEFRAG"})
+CONFINED: Final = frozenset({"COLLECTOR", "NEGOTIATOR", "DEFRAG", "ROOSTER"})
 DIRECTORIES: Final = ("LOG", "RUN", "SPOOL")
 FILES: Final = (
     *("{subsystem}_LOG", "{subsystem}_DAEMON_HISTORY", "ACCOUNTANT_DATABASE_FILE", "NEGOTIATOR_MATCH_LOG"),

@@ -18,6 +18,7 @@ LOG_NAMES: Final[Mapping[str, str]] = {
     "STARTD": "StartLog",
     "STARTER": "StarterLog",
     "DEFRAG": "DefragLog",
+    "ROOSTER": "RoosterLog",
     "AGENT": "FileAgentLog",
 }
 """Each subsystem's file in LOG, unless `<SUBSYS>_LOG` names another; starters and agents add `.slot` or `.user`."""

@@ -10,6 +10,7 @@ Source: HTCondor's manual, "User Priorities and Negotiation" and "Negotiator Dae
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from time import thread_time
 from typing import Final
@@ -30,6 +31,7 @@ from daemons.negotiator.replica import Replica
 from daemons.negotiator.schedds import ScheddConnection
 from daemons.negotiator.serving import Serving
 from daemons.negotiator.settings import NegotiatorKnobs, own_name
+from daemons.negotiator.sleepers import Sleepers
 from daemons.negotiator.slots import SlotWatch
 from daemons.negotiator.snapshots import Snapshots
 from pool.accounting.accounts import SUBMITTER_CHARS_MAX
@@ -45,6 +47,7 @@ from pool.matching import (
 )
 from pool.matching.candidates import Evaluate
 from pool.matching.interest import Interest
+from pool.matching.sleepers import want_sleepers
 from protocol.messages.negotiator import (
     AnnounceWork,
     NegotiateNow,
@@ -66,6 +69,22 @@ SLOTS_FOR_COLUMNS: Final = 64
 """From this many slots on, they are matched by columns."""
 
 
+class Matching:
+    """Matches slots of one kind with requests; it remembers the columns of those that it saw last."""
+
+    def __init__(self) -> None:
+        self._evaluate: Evaluate | None = None
+
+    def negotiate(self, snapshot: Snapshot) -> CyclePlan:
+        """Match."""
+        # numpy takes tens of megabytes and a tenth of a second: a small pool's negotiator never loads it.
+        if self._evaluate is None and len(snapshot.slots) >= SLOTS_FOR_COLUMNS:
+            from pool.matching.columnar import ColumnEvaluator
+
+            self._evaluate = ColumnEvaluator()
+        return negotiate(snapshot) if self._evaluate is None else negotiate(snapshot, self._evaluate)
+
+
 class Negotiator:
     """The state between cycles, and the requests about it."""
 
@@ -83,13 +102,14 @@ class Negotiator:
         self._left_out: dict[str, tuple[float, str]] = {}
         """Startds whose slots' expressions cost too much, by address: until when, and which one."""
         self._cycles = Cycles(start.log)
-        self._evaluate: Evaluate | None = None
+        self._awake, self._asleep = Matching(), Matching()
         self._wanted = Signal()
         self.notices = Notices(start, self._knobs.timeout_s)
         self._interest = Interest()
         self.serving = Serving(start, self.wake)
         self.explaining = Explaining(start, self._offers, self._snapshot_for, self.serving.objection)
-        self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for)
+        self.sleepers = Sleepers(start)
+        self.slots = SlotWatch(start, self._offers, self.wake, self._asked_for, self.sleepers)
         self.replica = Replica(start, self.accounts)
         self.leading = Leading(start, self.replica, self._lease_lost)
         if not self.leading.leads:
@@ -241,15 +261,11 @@ class Negotiator:
         self._start.world.rng.shuffle(agreed)
         return [request for schedd in agreed for request in schedd.requests]
 
-    def _plan(self, snapshot: Snapshot) -> tuple[CyclePlan, float]:
+    def _plan(self, snapshot: Snapshot, sleepers: Sequence[ClassAd]) -> tuple[CyclePlan, float]:
         """Match, in a thread, and what that cost. Small pools never need the columns, nor numpy's memory."""
         began = thread_time()
-        # numpy takes tens of megabytes and a tenth of a second: a small pool's negotiator never loads it.
-        if self._evaluate is None and len(snapshot.slots) >= SLOTS_FOR_COLUMNS:
-            from pool.matching.columnar import ColumnEvaluator
-
-            self._evaluate = ColumnEvaluator()
-        plan = negotiate(snapshot) if self._evaluate is None else negotiate(snapshot, self._evaluate)
+        plan = self._awake.negotiate(snapshot)
+        want_sleepers(plan, snapshot, sleepers, self._asleep.negotiate)
         return plan, thread_time() - began
 
     async def _cycle(self, requests: list[JobRequest]) -> None:
@@ -257,15 +273,17 @@ class Negotiator:
         served, refused = self.serving.choose(requests)
         snapshot = self._snapshots.take(served, self._knobs, self._left_out_now().__contains__)
         snapshot_s, snapshot_cpu = trio.current_time() - began, thread_time() - cpu
-        if len(snapshot.slots) * len(served) <= PAIRS_IN_PLACE_MAX:
-            plan, plan_cpu = self._plan(snapshot)
+        sleepers = self.sleepers.ads()
+        if (len(snapshot.slots) + len(sleepers)) * len(served) <= PAIRS_IN_PLACE_MAX:
+            plan, plan_cpu = self._plan(snapshot, sleepers)
         else:
-            plan, plan_cpu = await self._start.world.threads.run_sync(self._plan, snapshot)
+            plan, plan_cpu = await self._start.world.threads.run_sync(self._plan, snapshot, sleepers)
         cpu = thread_time()
         plan.rejections += refused
         self.explaining.note(plan)
         fault("negotiator.cycle_planned")
         self.accounts.figures = plan.figures
+        self.sleepers.wanted(plan.wanted)
         self._leave_out(plan)
         if self._knobs.inform_startds:
             self.notices.made(plan.matches)
@@ -329,6 +347,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
             tasks.keep(start.adverts.run)
             tasks.keep(negotiator.slots.run)
             tasks.keep(negotiator.notices.run)
+            tasks.keep(negotiator.sleepers.run)
             tasks.keep(negotiator.serving.run)
             tasks.keep(negotiator.accounts.run)
             tasks.keep(negotiator.leading.run)

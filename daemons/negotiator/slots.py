@@ -10,11 +10,13 @@ import trio
 from daemons.base.sync import Backoff
 from daemons.daemon_core.collectors import collector_connected
 from daemons.daemon_core.run import DaemonStart
+from daemons.negotiator.sleepers import Sleepers
 from pool.ads.seen import AdChange, SeenAds
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.matching import Offers
 from pool.matching.offers import claim_ids_of
+from pool.power.offline import is_offline
 from protocol.messages.collector import AdDelta, WatchAds
 
 RETRY_FIRST_S: Final = 0.1
@@ -39,7 +41,9 @@ class SlotWatch:
         offers: Offers,
         changed: Callable[[], None],
         asked_for: Callable[[ClassAd | None, ClassAd], bool],
+        sleepers: Sleepers,
     ) -> None:
+        self._sleepers = sleepers
         self._start, self._offers, self._changed, self._asked_for = start, offers, changed, asked_for
         self._seen = SeenAds()
         self._claim_ids: dict[str, tuple[str, ...]] = {}
@@ -75,7 +79,7 @@ class SlotWatch:
         constraint = self._start.config.expr("NEGOTIATOR_SLOT_CONSTRAINT")
         if constraint is None:
             return
-        for ad in self._offers.ads():
+        for ad in (*self._offers.ads(), *self._sleepers.ads()):
             if constraint.eval(ad) is not True:
                 self._forget(ad.eval_str("Name", ""))
 
@@ -109,9 +113,12 @@ class SlotWatch:
         ad, had_ids = kept.view(), self._claim_ids.get(delta.name, ())
         is_told = delta.change is not AdChange.CHANGE or bool(delta.private)
         self._claim_ids[delta.name] = ids = claim_ids_of(delta.private) if is_told else had_ids
-        if ad.eval_bool("Offline") is True:  # it sleeps, or is expected no sooner than somebody wakes it
+        if is_offline(ad):
             self._offers.remove(delta.name)
+            if self._sleepers.put(delta.name, ad):
+                self._changed()
             return
+        self._sleepers.remove(delta.name)
         before = self._offers.ad(delta.name)
         matters = before is None or ids != had_ids or _look(before) != _look(ad) or self._asked_for(before, ad)
         self._offers.put_with(ad, ids)
@@ -120,6 +127,7 @@ class SlotWatch:
 
     def _forget(self, name: str) -> None:
         self._offers.remove(name)
+        self._sleepers.remove(name)
         self._claim_ids.pop(name, None)
 
 

@@ -32,6 +32,7 @@ from daemons.startd.machine.findings import Findings
 from daemons.startd.machine.settings import (
     StartdSettings,
     execute_directories,
+    ip_of,
     machine_hardware,
     machine_layout,
     machine_part,
@@ -45,6 +46,7 @@ from daemons.startd.owner.admin import Admin
 from daemons.startd.owner.backfill import Backfill
 from daemons.startd.owner.benchmarks import Benchmarks
 from daemons.startd.owner.fetch_work import FetchWork
+from daemons.startd.owner.hibernation import Hibernation
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.deadlines import Deadlines, poll
 from daemons.startd.slots.direct_attach import DirectAttach
@@ -125,6 +127,9 @@ class Startd:
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
         self.attach = DirectAttach(start, self.slots, self.ads)
         self.admin = Admin(start, self.slots, self.ads, self.moves)
+        self.hibernation = Hibernation(
+            start, discovered.sleep, self.slots, self.ads, self.moves, self.publisher, self.config_changed
+        )
 
     def answers(self) -> list[Answer]:
         """What this startd answers, beside what every daemon does."""
@@ -303,7 +308,7 @@ class Startd:
         tasks.keep(plugins.keep_asking, start, found, self.config_changed)
         tasks.keep(watch_pool, start, self.disk.store, self.ads, found)
         parts = (self.cron, self.fetch, self.benchmark_jobs, self.singularity, self.engine, self.shares)
-        for part in (*parts, self.publisher, self.attach, self.moves.history):
+        for part in (*parts, self.publisher, self.attach, self.hibernation, self.moves.history):
             tasks.keep(part.run)
 
     async def remove_disk(self) -> None:
@@ -326,7 +331,7 @@ async def main(start: DaemonStart, *, task_status: trio.TaskStatus[None] = trio.
         records = StarterRecords(start.run_dir, usable_trees(start.config.str("BASE_CGROUP", default="htcondor")))
         # First of all: what an earlier life left takes disk and processes that would be counted as others'.
         await sweep(start, records)
-        discovered = await start.world.threads.run_sync(discover, start.config)
+        discovered = await start.world.threads.run_sync(discover, start.config, ip_of(start.address))
         startd = Startd(start, connections, records, discovered)
         start.service.offer(startd.answers())
         start.describe(startd.own_ad)

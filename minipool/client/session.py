@@ -30,6 +30,7 @@ AD_TYPES: dict[str, str] = {
     "collector": "Collector",
     "negotiator": "Negotiator",
     "defrag": "Defrag",
+    "rooster": "Rooster",
 }
 """The MyType of each kind of daemon's own ad."""
 

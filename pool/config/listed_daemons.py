@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from pool.config.config import Config
 
-DAEMONS: Final = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG")
+DAEMONS: Final = ("MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG", "ROOSTER")
 """What DAEMON_LIST may name, in the order in which the daemons start."""
 PARTS_OF_OTHERS: Final = ("SHARED_PORT", "HAD", "REPLICATION")
 """Daemons of HTCondor's whose work the master or the negotiator does, so that a list with them is served."""

@@ -16,6 +16,7 @@ _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "SCHEDD": ("The schedd",),
     "STARTD": ("The startd and its slots", "Starters and jobs"),
     "DEFRAG": ("The defragmenter",),
+    "ROOSTER": ("The rooster",),
 }
 """The sections of the table of knobs that a daemon reads, besides those that all do."""
 

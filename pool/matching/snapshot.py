@@ -137,6 +137,8 @@ class CyclePlan:
 
     matches: list[Matched] = field(default_factory=list)
     rejections: list[Rejected] = field(default_factory=list)
+    wanted: list[Matched] = field(default_factory=list)
+    """Slots of machines that sleep which jobs would have been given that got none."""
     charges: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     """The startds, by address, of which a slot's expressions cost too much, and which one."""

@@ -76,6 +76,20 @@ class InvalidateAds(Request[Invalidated], tag="collector.invalidate"):
     constraint: str | None = None
 
 
+class WantedSlot(Record):
+    """An offline slot that a cycle has found to suit `count` jobs; `jobs` says whose they are, an ad for each kind."""
+
+    name: str
+    count: int
+    jobs: list[ClassAd] = []
+
+
+class NoteWanted(Request[Done], tag="collector.note_wanted"):
+    """Write into the ads of offline slots that there are jobs for them now; others stay as they are."""
+
+    slots: list[WantedSlot]
+
+
 class QueryAds(StreamRequest[AdBatch], tag="collector.query"):
     """The ads of a type (`Any` for all) for which `constraint` is true; also answered by a startd for its own slots.
 

@@ -107,6 +107,7 @@ COLLECTOR: Final[Needs] = {
     "collector.update_alike": _read,  # the same
     "collector.change": _read,  # the same
     "collector.invalidate": _read,  # the same
+    "collector.note_wanted": _from_negotiator,
 }
 
 PRIVATE_ADS: Final = _from_negotiator
@@ -123,6 +124,7 @@ ADS: Final[Needs] = {
     "HAD": _from_negotiator,
     "Collector": Need(_L.DAEMON, frozenset({CENTRAL})),
     "Defrag": Need(_L.DAEMON, frozenset({CENTRAL})),
+    "Rooster": Need(_L.DAEMON),
 }
 """What it takes to publish an ad, or to take it back, by its type; collectors forward others' (CONDOR_VIEW_HOST)."""
 
@@ -285,6 +287,9 @@ AGENT_TO_SCHEDD: Final[Needs] = {
 DEFRAG: Final[Needs] = EVERY_DAEMON
 """What it asks of startds takes ADMINISTRATOR there, which a host of the duty central has."""
 
+ROOSTER: Final[Needs] = EVERY_DAEMON
+"""It asks the collector for ads, which takes READ: it may be on any host of the pool, and near those that it wakes."""
+
 SIDES: Final[Mapping[str, Needs]] = {
     "master": MASTER,
     "collector": COLLECTOR,
@@ -299,6 +304,7 @@ SIDES: Final[Mapping[str, Needs]] = {
     "starter, to the schedd": STARTER_TO_SCHEDD,
     "file agent": AGENT,
     "defrag": DEFRAG,
+    "rooster": ROOSTER,
     "file agent, to the schedd": AGENT_TO_SCHEDD,
 }
 """Every table, by who answers and, where it is not the port that everybody reaches, on which connection."""

@@ -95,7 +95,7 @@ def test_the_table_lets_everybody_reach_what_is_written_and_nothing_else() -> No
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
-    central = {"DAEMON_LIST": "MASTER, COLLECTOR, NEGOTIATOR, DEFRAG"}
+    central = {"DAEMON_LIST": "MASTER, COLLECTOR, NEGOTIATOR, DEFRAG, ROOSTER"}
     with four_hosts(central, NUM_CPUS="1", MEMORY="1024") as hosts:
         yield hosts
 
@@ -107,6 +107,7 @@ def ports(hosts: Hosts) -> dict[str, Host]:
         "collector": hosts.central,
         "negotiator": hosts.central,
         "defrag": hosts.central,
+        "rooster": hosts.central,
         "schedd": hosts.submit,
         "startd": hosts.execute[1],
     }

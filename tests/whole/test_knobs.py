@@ -13,9 +13,9 @@ from pool.classad import ClassAd, parse_longs
 from tests.whole.real_pool import DEADLINE_S, RealPool, pool_directory, real_pool
 
 ODD = """\
-HIBERNATE = ifThenElse(KeyboardIdle > 600, "S3", "NONE")
-HIBERNATE_CHECK_INTERVAL = 300
-ROOSTER_INTERVAL = 600
+JOB_ROUTER_MAX_JOBS = 9
+JOB_ROUTER_POLLING_PERIOD = 11
+JOB_ROUTER_SOURCE_JOB_CONSTRAINT = true
 JOB_ROUTER_ROUTE_far = universe = vanilla
 VM_TYPE = kvm
 USE_PROCD = true
@@ -49,7 +49,11 @@ def odd() -> Iterator[RealPool]:
 def test_the_master_says_at_its_start_what_has_no_effect(odd: RealPool) -> None:
     log = (odd.directory / "log" / "MasterLog").read_text()
     file = odd.directory / "config"
-    for name, line in {"HIBERNATE": 1, "HIBERNATE_CHECK_INTERVAL": 2, "ROOSTER_INTERVAL": 3}.items():
+    for name, line in {
+        "JOB_ROUTER_MAX_JOBS": 1,
+        "JOB_ROUTER_POLLING_PERIOD": 2,
+        "JOB_ROUTER_SOURCE_JOB_CONSTRAINT": 3,
+    }.items():
         assert f'{file}:{line}: warning: "{name}" has no effect' in log
     assert f'{file}:4: warning: "JOB_ROUTER_ROUTE_far" has no effect' in log
     assert "MY_HOST" not in log
@@ -99,16 +103,16 @@ def refused(text: str, **settings: object) -> str:
 
 
 def test_a_daemon_that_does_not_exist_is_refused() -> None:
-    said = refused("NUM_CPUS = 1\nDAEMON_LIST = MASTER, COLLECTOR, ROOSTER\n")
-    assert "DIR/config:2:15: DAEMON_LIST: there is no daemon ROOSTER" in said
+    said = refused("NUM_CPUS = 1\nDAEMON_LIST = MASTER, COLLECTOR, KBDD\n")
+    assert "DIR/config:2:15: DAEMON_LIST: there is no daemon KBDD" in said
 
 
 def test_pool_up_says_so_at_once_and_starts_nothing() -> None:
     with pool_directory() as directory:
-        asked = ["up", "--dir", str(directory), "-c", "NUM_CPU=1", "-c", "DAEMON_LIST=MASTER ROOSTER"]
+        asked = ["up", "--dir", str(directory), "-c", "NUM_CPU=1", "-c", "DAEMON_LIST=MASTER KBDD"]
         pool = [str(Path(sys.executable).with_name("pool")), *asked]
         done = subprocess.run(pool, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         assert done.returncode == 1
         assert 'warning: unknown knob "NUM_CPU" (did you mean "NUM_CPUS"?)' in done.stderr
-        assert "there is no daemon ROOSTER" in done.stderr
+        assert "there is no daemon KBDD" in done.stderr
         assert not (directory / "run" / "master.pid").exists()

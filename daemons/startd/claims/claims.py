@@ -172,6 +172,8 @@ class Claims:
             return "the claim id is not good (any more)"
         if self._moves.stopping:
             return "the startd is shutting down"
+        if self._slots.asleep:
+            return f"the machine goes to sleep ({self._slots.asleep.name})"
         if slot.pending is not None and slot.state.state is not State.CLAIMED:
             return f"{slot.name} is being claimed by somebody else"
         free = can(slot.state, Event.CLAIM) or (slot.state.state is State.DRAINED and self._ads.lets_in(slot))

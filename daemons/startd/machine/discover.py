@@ -11,6 +11,7 @@ from daemons.startd.machine import refusals
 from daemons.startd.machine.criu_trial import Criu, find_criu
 from daemons.startd.machine.disk_limits import FoundLimits, look
 from daemons.startd.machine.inventory import take_stock
+from daemons.startd.machine.sleep_ability import SleepAbility, find_ability
 from pool.config import Config
 from pool.execute.isolation import HOMES, MOUNTS
 from pool.execute.remote_io import ABILITY
@@ -27,23 +28,26 @@ class Discovered:
     private_mounts: bool
     remote_io: bool
     criu: Criu
+    sleep: SleepAbility
 
     def attributes(self) -> dict[str, Any]:
         """What the machine's ads say of it."""
         mounts = {"HasPrivateMounts": self.private_mounts, ABILITY: self.remote_io}
-        return {**self.disk.attributes(), **mounts, **self.criu.attributes()}
+        return {**self.disk.attributes(), **mounts, **self.criu.attributes(), **self.sleep.attributes()}
 
     def said(self) -> list[str]:
         """What the log says of it."""
-        return [*refusals.said(self.refused), *self.disk.said, *self.criu.said()]
+        return [*refusals.said(self.refused), *self.disk.said, *self.criu.said(), *self.sleep.said()]
 
 
-def discover(config: Config) -> Discovered:
-    """Ask the programs, the kernel and the file systems; blocks."""
+def discover(config: Config, ip: str) -> Discovered:
+    """Ask the programs, the kernel and the file systems; `ip` is where the pool reaches this machine. Blocks."""
     execute = config.path("EXECUTE")
     refused = refusals.refused(config, execute)
     # After the mounts were tried: without them no sandbox can be hidden.
     disk = look(config, execute, can_hide=MOUNTS not in refused)
     private = can_isolate() and config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused
     remote_io = can_isolate() and config.bool("ENABLE_REMOTE_IO") and HOMES not in refused
-    return Discovered(take_stock(config), disk, refused, private, remote_io, find_criu(config))
+    return Discovered(
+        take_stock(config), disk, refused, private, remote_io, find_criu(config), find_ability(config, ip)
+    )

@@ -238,20 +238,6 @@ def _system_facts() -> Mapping[str, str | int | bool]:
     return detect.system_facts()
 
 
-_NEVER_SLEEPS: Final[Mapping[str, Any]] = {
-    "CanHibernate": False,
-    "HibernationLevel": 0,
-    "HibernationState": "NONE",
-    "HibernationSupportedStates": "",
-    "IsWakeAble": False,
-    "IsWakeOnLanEnabled": False,
-    "IsWakeOnLanSupported": False,
-    "WakeOnLanEnabledFlags": "NONE",
-    "WakeOnLanSupportedFlags": "NONE",
-}
-"""What condor_status and policies read of a machine that is never put to sleep."""
-
-
 def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareFacts, slots: int) -> ClassAd:
     """The attributes that every slot of this machine has."""
     ad = ClassAd({"MyType": "Machine", "TargetType": "Job", "Machine": start.host})
@@ -261,7 +247,6 @@ def machine_part(start: DaemonStart, hardware: Hardware, facts: detect.HardwareF
         known_at_once(start.config),
         _of_the_daemon(start),
         _of_the_hardware(start.config, hardware, facts, slots),
-        _NEVER_SLEEPS,
         _of_its_software(start),
     )
     for part in parts:
@@ -314,7 +299,7 @@ def _of_its_software(start: DaemonStart) -> dict[str, Any]:
         "HasSshd": detect.has_sshd(),
         "HasRotationalScratch": detect.is_rotational(config.path("EXECUTE")),
         "StarterAbilityList": ",".join(name for name, has in ABILITIES.items() if has),
-        **detect.interface_facts(_ip_of(start.address)),
+        **detect.interface_facts(ip_of(start.address)),
         **slot_facts(config.list("DOCKER_VOLUMES", default=()), config.str("DOCKER_NETWORKS", default="")),
     }
 
@@ -340,7 +325,7 @@ def totals(hardware: Hardware) -> dict[str, Any]:
     }
 
 
-def _ip_of(address: str) -> str:
+def ip_of(address: str) -> str:
     """The IP address in `<10.0.0.1:9618?...>`."""
     return address.strip("<>").partition("?")[0].rpartition(":")[0].strip("[]")
 

@@ -16,6 +16,7 @@ from daemons.startd.slots.snapshot import snapshot
 from pool.ads.limits import asked_for
 from pool.classad import ClassAd, expr
 from pool.classad.eval.budget import Patience
+from pool.power.offline import offline_ad
 from pool.slots.state_machine import State
 from protocol.messages.collector import QueryAds
 from protocol.messages.common import AdBatch
@@ -73,6 +74,8 @@ class Publisher:
             self._known_claimed.add(name)
         if slot is None:
             self._adverts.drop("Machine", name)
+        elif self._slots.asleep:
+            self._adverts.put(offline_ad(self._ads.published(slot), self._slots.asleep))
         else:
             self._adverts.put(self._ads.published(slot), self._ads.private(slot))
 

@@ -19,6 +19,7 @@ from daemons.base.sync import Signal
 from pool.base.ids import ClaimId
 from pool.classad import ClassAd, Member
 from pool.cron_jobs.job_usage import JobUsage
+from pool.power.states import SleepState
 from pool.slots.claim import Claim, ClaimIds, Purse
 from pool.slots.latch import Latch
 from pool.slots.load import Cores
@@ -171,6 +172,8 @@ class Slots:
         """What is known of the pieces of custom resources, by resource and id."""
         self.ending: StopHow | None = None
         """How all claims end, once the startd is told to stop; nothing can be claimed from then on."""
+        self.asleep = SleepState.NONE
+        """The power state that the machine is about to enter, or in; nothing can be claimed until it has left that."""
         self.claim_ended = Signal()
         """Any claim is over."""
         self._offline: Mapping[str, Collection[str]] = {}

@@ -51,6 +51,7 @@ TOOLS: Final[dict[str, tuple[str, str]]] = {
     "gpu_discovery": ("admin_tools.gpu_discovery", "show the GPUs of this machine"),
     "gpu_utilization": ("admin_tools.gpu_utilization", "say how much the GPUs of this machine are used"),
     "findhost": ("pool_tools.findhost", "find the machines that can be spared"),
+    "power": ("pool_tools.power", "wake a machine that sleeps"),
     "advertise": ("pool_tools.advertise", "give ads to a collector, or take them away"),
     "fetchlog": ("pool_tools.fetchlog", "print a log of another host"),
     "gather_info": ("admin_tools.gather_info", "gather facts for whoever is asked for help"),

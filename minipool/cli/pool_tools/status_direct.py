@@ -19,6 +19,7 @@ DAEMONS: Final = {
     "Accounting": "negotiator",
     "DaemonMaster": "master",
     "Defrag": "defrag",
+    "Rooster": "rooster",
 }
 """Who has the ads of each type; other types are the collector's."""
 

@@ -10,6 +10,7 @@ import trio
 
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
+from daemons.negotiator.sleepers import Sleepers
 from daemons.negotiator.slots import SlotWatch
 from pool.ads.seen import AdChange
 from pool.classad import ClassAd, expr
@@ -71,7 +72,7 @@ class Watched:
 
     def __init__(self, start: DaemonStart, asked_for: Callable[[ClassAd | None, ClassAd], bool]) -> None:
         self.offers, self.cycles = Offers(), 0
-        self.watch = SlotWatch(start, self.offers, self._changed, asked_for)
+        self.watch = SlotWatch(start, self.offers, self._changed, asked_for, Sleepers(start))
 
     def _changed(self) -> None:
         self.cycles += 1

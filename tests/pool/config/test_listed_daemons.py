@@ -21,7 +21,7 @@ def refusal(tmp_path: Path, text: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", ["GANGLIAD", "JOB_ROUTER", "ROOSTER", "KBDD", "CREDD"])
+@pytest.mark.parametrize("name", ["GANGLIAD", "JOB_ROUTER", "KBDD", "CREDD"])
 def test_daemons_that_do_not_exist(tmp_path: Path, name: str) -> None:
     said = refusal(tmp_path, f"NUM_CPUS = 1\nDAEMON_LIST = MASTER, COLLECTOR, {name}\n")
     assert f"{tmp_path}/config:2:15: DAEMON_LIST: there is no daemon {name} (there are MASTER, COLLECTOR," in said

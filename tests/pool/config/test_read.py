@@ -54,7 +54,7 @@ BUILT = (
     Built(
         "daemons/daemon_core/log_file.py",
         'f"{subsystem}_LOG"',
-        "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG DEFRAG_LOG",
+        "<SUBSYS>_LOG COLLECTOR_LOG NEGOTIATOR_LOG DEFRAG_LOG ROOSTER_LOG",
         DAEMON,
     ),
     Built(
@@ -315,10 +315,10 @@ def test_what_is_called_htcondors_own_is_not_read_here() -> None:
 def test_a_configuration_tells_which_of_them_are_set_and_where(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(
-        "NUM_CPUS = 2\nROOSTER_INTERVAL = 5\nSCHEDD.Trust_UID_Domain = true\nMY_LIMIT = 3\nCOMMENT = $(MY_LIMIT)\n"
+        "NUM_CPUS = 2\nJOB_ROUTER_MAX_JOBS = 5\nSCHEDD.Trust_UID_Domain = true\nMY_LIMIT = 3\nCOMMENT = $(MY_LIMIT)\n"
     )
     config = load_config([str(file)], environ={})
     assert config.without_effect == [
-        f'{file}:2: warning: "ROOSTER_INTERVAL" has no effect here',
+        f'{file}:2: warning: "JOB_ROUTER_MAX_JOBS" has no effect here',
         f'{file}:3: warning: "SCHEDD.Trust_UID_Domain" has no effect here',
     ]

@@ -1,0 +1,1 @@
+"""The rooster: wakes machines that sleep when there are jobs for them."""
