@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import Final
 
-from daemons.base.linux import status_fields
+from daemons.base.linux import children_of, status_fields
 from daemons.host.account import Account, acting_as
 from daemons.host.first_process import PATH, FirstProcess, start_first_process
 from daemons.host.mounts import mounted_below, mounts
@@ -45,6 +45,7 @@ _CLOEXEC, _SET_FD, _CREATE, _NOSUID_NODEV_NOEXEC, _AT_FDCWD, _EMPTY_PATH = 1, 5,
 _NS_GET_USERNS: Final = 0xB701
 """Asks for the user namespace in which somebody had the right to make a namespace."""
 _CAP_SYS_ADMIN: Final = 21
+_KINDS: Final = ("user", "mnt", "ipc", "uts", "net", "pid")
 _LOST: Final = 72
 """The exit status of a starter that cannot leave its job's namespaces."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -108,9 +109,50 @@ def inside(isolation: Isolation, account: Account, entrances: Sequence[int] = ()
                 os._exit(_LOST)  # neither here nor there: the startd sweeps
 
 
+def image_process(pid: int) -> int | None:
+    """The first process in the image that a process of an account's was put into; None while there is none.
+
+    Apptainer without rights of root's makes a user namespace, and below it a child whose mounts and root are the
+    image's. What is root's, by set-user-id, is none.
+    """
+    found, own = None, _namespace(os.getpid(), "user")
+    while children := children_of(pid):
+        parent, pid = pid, min(children)
+        user = _namespace(pid, "user")
+        if user not in (None, own) and user == _namespace(parent, "user") and _has_other_root(pid, parent):
+            found = pid
+    return found
+
+
+def _has_other_root(pid: int, parent: int) -> bool:
+    with suppress(OSError):
+        roots = (os.stat(f"/proc/{one}/root/.") for one in (pid, parent))
+        return _namespace(pid, "mnt") != _namespace(parent, "mnt") and not os.path.samestat(*roots)
+    return False
+
+
+def account_namespaces(pid: int) -> list[str]:
+    """The kinds of namespaces, as /proc calls them, that a process's account may enter and this process is not in."""
+    other = [kind for kind in _KINDS if _namespace(pid, kind) not in (None, _namespace(os.getpid(), kind))]
+    return [kind for kind in other if kind == "user" or not _is_roots_of(pid, kind)]
+
+
+def _is_roots_of(pid: int, kind: str) -> bool:
+    with ExitStack() as opened:
+        return _is_roots(_opened(opened, f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _namespace(pid: int, kind: str) -> str | None:
+    with suppress(OSError):
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    return None
+
+
 @contextmanager
-def joined(pid: int, isolation: Isolation) -> Iterator[None]:
+def joined(pid: int, isolation: Isolation, *, image: bool = False) -> Iterator[None]:
     """Be in the namespaces of a job's process inside the `with`, in which nothing may be awaited.
+
+    Of one in an `image`, in those that are root's: into the others its account goes by itself.
 
     They must be those that `inside` made: UserError where the process has made others for itself. In a user namespace
     everybody may make them and mount there what he likes, also in place of what root opens, or of what a program with
@@ -123,6 +165,8 @@ def joined(pid: int, isolation: Isolation) -> Iterator[None]:
     with ExitStack() as opened:
         here = _opened(opened, ".", os.O_PATH | os.O_CLOEXEC)
         flags = os.O_RDONLY | os.O_CLOEXEC
+        if image:
+            kinds = [(name, kind) for name, kind in kinds if name == "pid" and _is_roots_of(pid, name)]
         theirs = [(_opened(opened, f"/proc/{pid}/ns/{name}", flags), kind) for name, kind in kinds]
         if not all(_is_roots(fd) for fd, _ in theirs):
             raise UserError(

@@ -226,7 +226,7 @@ class Config:
     def without_effect(self) -> List[Str]:
         """A warning for each knob that somebody has set and nothing reads."""
         idle = (name for name in self.knobs_set() if not _has_effect(name))
-        return [f'{self._place(name)}: warning: "{name}" has no effect here' for name in idle]
+        return [f'{self._place(name)}: warning: "{name}" has no effect here{_why_idle(name)}' for name in idle]
 
     def knobs_set(self) -> List[Str]:
         """The knobs that somebody has set, in alphabetical order, but for what a template has put there.
@@ -349,6 +349,13 @@ def _has_effect(name: str) -> bool:
     """Whether anything reads this knob, whose name may have a prefix."""
     knob = knobs.find(name.rpartition(".")[2])
     return knob is not None and knob.has_effect
+
+
+def _why_idle(name: str) -> str:
+    """What there is instead, as far as the table says it."""
+    knob = knobs.find(name.rpartition(".")[2])
+    reason = knob.sentence.rstrip(".").partition("; here ")[2] if knob is not None else ""
+    return f": {reason}" if reason else ""
 
 
 def _looks_like(name: str, bare: str) -> str | None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from pool.base.errors import ClassAdError, PoolError, UserError
+from pool.base.paths import is_below
 from pool.base.words import split_list
 from pool.classad import ClassAd, expr
 from pool.containers.default_image import default_image, image_asked_for, is_registrys
@@ -99,20 +100,11 @@ def in_singularity(
     image = _image(job, slot, knobs, plan.directory)
     inside = _text(knob(knobs, "SINGULARITY_TARGET_DIR"), slot, job) or job.eval_str("ContainerTargetDir") or ""
     inside = inside.rstrip("/")
+    elsewhere = plan.directory != sandbox
     # Without a program of the job's it is the image's own that runs.
     verb = "exec" if job.eval_str("Cmd") else "run"
     words = [*(word for word in [knob(knobs, "SINGULARITY_VERBOSITY")] if word), verb]
-    # -S is a directory in memory or in -W's, of this job alone.
-    for directory in private:
-        words += ["-S", directory]
-    words += ["-W", sandbox]
-    elsewhere = plan.directory != sandbox
-    if inside:
-        words += ["--pwd", plan.directory if elsewhere else inside, "-B", f"{sandbox}:{inside}"]
-    else:
-        words += ["--pwd", plan.directory, "-B", sandbox]
-    if elsewhere:
-        words += ["-B", plan.directory]
+    words += _places(plan.directory, sandbox, inside, private)
     words += _gpu_options(slot, knobs)
     for bind in _binds(job, slot, knobs, image, is_there):
         words += ["-B", bind]
@@ -128,9 +120,22 @@ def in_singularity(
         plan,
         program=program,
         arguments=(*words, image, *jobs, *plan.arguments),
-        environment=_environment(plan.environment, knobs, sandbox, inside),
+        environment=(environment := _environment(plan.environment, knobs, sandbox, inside)),
+        inside=_told(environment),
         test=_test(program, words, words.index(verb), image, knobs),
     )
+
+
+def _places(directory: str, sandbox: str, inside: str, private: tuple[str, ...]) -> list[str]:
+    """Where the job is and works, and what it has for itself: -S is a directory in memory or in -W's."""
+    elsewhere = directory != sandbox
+    mounted = [inside or sandbox, *([directory] if elsewhere else [])]
+    # Below a private directory the program finds no place to mount these.
+    own = [one for one in private if not any(is_below(path, one) for path in mounted)]
+    words = [word for one in own for word in ("-S", one)]
+    words += ["-W", sandbox, "--pwd", directory if elsewhere else inside or directory]
+    words += ["-B", f"{sandbox}:{inside}" if inside else sandbox]
+    return [*words, "-B", directory] if elsewhere else words
 
 
 def _test(program: str, words: list[str], at: int, image: str, knobs: Mapping[str, str]) -> tuple[str, ...]:
@@ -166,9 +171,11 @@ def _gpu_options(slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
 
 
 def complaint_of(output: str) -> str:
-    """What the program has to say of its failure: the first line that is not empty, without colours."""
-    lines = (COLOURS.sub("", line).strip() for line in output.splitlines())
-    return next((line[:COMPLAINT_MAX] for line in lines if line), "")
+    """What the program has to say of its failure, without colours: what was fatal, else the first line."""
+    lines = [line for text in output.splitlines() if (line := COLOURS.sub("", text).strip())]
+    # Before that it warns of what the image lacks.
+    fatal = next((line for line in lines if line.startswith("FATAL")), lines[0] if lines else "")
+    return fatal[:COMPLAINT_MAX]
 
 
 def _image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str], directory: str) -> str:
@@ -221,6 +228,12 @@ def _text(said: str, slot: ClassAd, job: ClassAd, default: str = "") -> str:
 def _moved(path: str, sandbox: str, inside: str) -> str:
     # Whole parts of a path: /sandbox1 does not lie in /sandbox.
     return inside + path[len(sandbox) :] if inside and (path == sandbox or path.startswith(f"{sandbox}/")) else path
+
+
+def _told(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the program's environment the job has in its image, by the job's own names."""
+    carried = ((*name.partition("ENV_"), value) for name, value in environment.items())
+    return {name: value for program, _, name, value in carried if program in ("APPTAINER", "SINGULARITY") and name}
 
 
 def _environment(given: Mapping[str, str], knobs: Mapping[str, str], sandbox: str, inside: str) -> dict[str, str]:

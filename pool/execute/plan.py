@@ -92,6 +92,8 @@ class RunPlan:
     """The program is the machine's USER_JOB_WRAPPER, and the job's is its first argument."""
     test: tuple[str, ...] = ()
     """A command that has to go well before the program is started."""
+    inside: Mapping[str, str] | None = None
+    """The environment in the image that the program puts the job into; None where it puts it into none."""
 
     @property
     def argv(self) -> list[str]:

@@ -8,11 +8,12 @@ says, which is that of their priority, or with USE_GLOBAL_JOB_PRIOS by JobPrio a
 slot does not hold up the next. Where there are accounting groups, each has its turns (`group_turns`),
 which end with its quota.
 
-A partitionable slot serves as many jobs as it has room for; preemption and rooms are tried for what found no free slot.
+A partitionable slot serves as many jobs as it has room for, or one, where its startd or the job's schedd want no
+leftovers; preemption and rooms are tried for what found no free slot.
 A submitter whose expressions cost too much processor time waits for the next cycle, and a slot whose do is left out.
 
 Source: HTCondor manual, "Configuration for Central Managers" (user priorities, negotiation), and
-"Configuration Macros" (NEGOTIATOR_PRE_JOB_RANK, PREEMPTION_REQUIREMENTS ...).
+"Configuration Macros" (NEGOTIATOR_PRE_JOB_RANK, PREEMPTION_REQUIREMENTS, CLAIM_PARTITIONABLE_LEFTOVERS ...).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pool.matching.preempt import Asker, Preempts
 from pool.matching.room import Family, Room, families, find_room, is_dynamic
 from pool.matching.snapshot import CyclePlan, Rejected, Snapshot
 from pool.matching.submitters import Submitter, Submitters
-from pool.matching.taking import Taking, carved, whole, with_room
+from pool.matching.taking import Taking, carved, is_left, whole, with_room
 from pool.matching.times import Spent
 from pool.matching.turn import TOLERANCE, Turn
 
@@ -253,7 +254,7 @@ class _Cycle:
     def _take(self, index: int, taking: Taking) -> None:
         slot = self._slots[index]
         slot.claim_ids.pop(0)
-        if taking.left is None or not slot.claim_ids:
+        if taking.left is None or not slot.claim_ids or not is_left(slot.ad, taking.matched.request):
             self._slots.drop(index)
             return
         slot.ad, slot.free, slot.gone = taking.left, taking.free, taking.gone

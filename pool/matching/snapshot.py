@@ -29,6 +29,8 @@ class JobRequest:
     ad: ClassAd
     count: int
     prio: int = 0
+    leftovers: bool = True
+    """Whether the schedd wants more of a partitionable slot in the cycle in which it got a part."""
 
 
 @dataclass(frozen=True, slots=True)

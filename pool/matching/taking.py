@@ -76,5 +76,14 @@ def with_room(request: JobRequest, family: Family, room: Room, weigh: Weigh, rou
     return Taking(matched, tuple(one.ad for one in room.ends), room.why)
 
 
+def is_left(slot: ClassAd, request: JobRequest) -> bool:
+    """Whether the cycle may give away what is left of a partitionable slot of which the request gets a part.
+
+    A consumption policy divides the slot by itself, and the cycle with it.
+    """
+    wanted = request.leftovers and slot.eval_bool("ClaimPartitionableLeftovers", True)
+    return bool(wanted) or has_policy(slot)
+
+
 def _limits(request: JobRequest, ad: ClassAd) -> Limits:
     return limits_of(request.ad, ad) if "ConcurrencyLimits" in request.ad else NONE

@@ -98,7 +98,8 @@ class _Course:
         self.suiting = Suiting(kinds, machines, policy.cycle.order)
         self.evaluate = self.suiting.evaluate if self.quick else evaluate_each
         # Groups' quotas look at all that is wanted, limits bind one request to another.
-        bound = policy.cycle.groups or any("ConcurrencyLimits" in kind for kind in kinds)
+        divided = any(machine.base.eval("ClaimPartitionableLeftovers") is False for machine in machines)
+        bound = divided or bool(policy.cycle.groups) or any("ConcurrencyLimits" in kind for kind in kinds)
         self.stepwise = self.quick and not bound and not policy.cycle.order.depth_first
         self.size = float(sum(policy.cycle.weight(machine.base) for machine in machines))
 

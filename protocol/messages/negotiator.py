@@ -19,12 +19,13 @@ class ResourceRequest(Record):
     ad: ClassAd
     count: int
     prio: int = 0
+    leftovers: bool = True
 
     def at(self, schedd: str) -> JobRequest:
         """What a negotiation is asked for when this schedd has said so."""
         from pool.matching import JobRequest  # most who know these messages never negotiate
 
-        return JobRequest(schedd, self.submitter, self.autocluster, self.ad, self.count, self.prio)
+        return JobRequest(schedd, self.submitter, self.autocluster, self.ad, self.count, self.prio, self.leftovers)
 
 
 class SubmitterHolds(Record):

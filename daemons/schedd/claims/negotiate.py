@@ -289,6 +289,7 @@ class Negotiation:
                         ad=ad,
                         count=count,
                         prio=group.priority.prio,
+                        leftovers=core.settings.takes_leftovers,
                     )
                 )
         self._ads = ads

@@ -40,6 +40,7 @@ class ScheddSettings:
     bytes_per_owner_max: int
     jobs_per_submission_max: int
     jobs_running_max: int
+    takes_leftovers: bool
     scheduler_jobs_per_owner_max: int
     start_count: int
     start_delay_s: float
@@ -100,6 +101,7 @@ class ScheddSettings:
             name=daemon_name(config.str("SCHEDD_NAME"), host),
             uid_domain=config.str("UID_DOMAIN", default=host) or host,
             super_users=super_users,
+            takes_leftovers=config.bool("CLAIM_PARTITIONABLE_LEFTOVERS"),
             all_users_trusted=config.bool("QUEUE_ALL_USERS_TRUSTED", default=False),
             ad_limits=job_limits(config),
             edits=edits,

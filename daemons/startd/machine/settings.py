@@ -62,6 +62,7 @@ class StartdSettings:
     raw_metrics: bool
     draining_start: Expr | None
     attached_to: str
+    gives_leftovers: bool
     config: Config = field(repr=False)
 
     def policy_of(self, spec: SlotSpec) -> Policy:
@@ -126,6 +127,7 @@ def read_settings(config: Config, resources: Iterable[str]) -> StartdSettings:
         raw_metrics=config.bool("ADVERTISE_CMR_UPTIME_SECONDS", default=False),
         draining_start=config.expr("DEFAULT_DRAINING_START_EXPR"),
         attached_to=config.str("STARTD_DIRECT_ATTACH_SCHEDD_NAME"),
+        gives_leftovers=config.bool("CLAIM_PARTITIONABLE_LEFTOVERS"),
         config=config,
     )
 

@@ -276,6 +276,8 @@ class Ads:
         ad["LastBenchmark"] = self.benchmarked_at
         if self.settings.attached_to:
             ad["IsDirectAttach"] = self.settings.attached_to
+        if slot.kind is SlotKind.PARTITIONABLE and not self.settings.gives_leftovers:
+            ad["ClaimPartitionableLeftovers"] = False
         ad["ExecuteVolume"] = slot.spec.disk
         if (size := self.volumes.get(slot.spec.disk)) is not None:
             ad["DetectedDisk"] = size

@@ -2,7 +2,8 @@
 
 A shell is one more process of the job: in its control group and its namespaces, with its account, environment,
 directory and limits. It has a terminal of its own, or pipes. It ends with the connection of whoever uses it, and a job
-does not end before its shells, unless it has to leave. In a container it is the engine that runs it.
+does not end before its shells, unless it has to leave. In a container it is the engine that runs it; into an image of
+Apptainer's that has a user namespace the account goes by itself, with nsenter.
 
 Rules: what is printed goes out as fast as its reader takes it, and what was printed last is not lost with the shell's
 end; programs of interactive jobs find a directory in the sandbox as long as a shell is open.
@@ -43,6 +44,13 @@ from protocol.rpc.service import SendItem
 
 SHELLS_MAX: Final = 16
 LAST_SHELL: Final = "/bin/sh"
+BEST_SHELL: Final = "command -v bash > /dev/null && exec bash -l; exec sh -l"
+"""The shell in an image, as far as it has one."""
+IMAGE_LOOKS: Final = 400
+LOOK_PAUSE_S: Final = 0.05
+"""How often, and at which distance, a shell looks for the image of a job that has just begun."""
+NSENTER: Final = ("/usr/bin/nsenter", "/bin/nsenter")
+_ENTER: Final = {"user": "-U", "mnt": "-m", "ipc": "-i", "uts": "-u", "net": "-n", "pid": "-p"}
 LAST_WORDS_S: Final = 0.3
 """How long after the shell's end its output is waited for, where somebody else holds the terminal open."""
 MARK: Final = ".condor_ssh_to_job_{}"
@@ -95,8 +103,9 @@ class Shells:
         """Run one shell, and send what it prints; to leave this is to hang up."""
         if len(self._open) >= SHELLS_MAX or request.shell in self._open:
             raise UserError(f"Job {request.job_id} has {len(self._open)} shells already.")
-        pids = _pids(scene)
-        shell = self._start(scene, request, pids)
+        image = await _image(scene)
+        pids = _pids_in_image(image) if image else _pids(scene)
+        shell = self._start(scene, request, pids, image)
         self._open[request.shell] = shell
         self._log.always("A shell is opened in the job", job=request.job_id, pid=shell.watched.pid)
         try:
@@ -153,7 +162,7 @@ class Shells:
 
     # ---- beginning
 
-    def _start(self, scene: Scene, request: OpenShell, pids: Sequence[int]) -> _Shell:
+    def _start(self, scene: Scene, request: OpenShell, pids: Sequence[int], image: int) -> _Shell:
         is_terminal = bool(request.terminal)
         ours, theirs = _terminal(scene, request) if is_terminal else _pipes()
         try:
@@ -161,8 +170,9 @@ class Shells:
             if scene.entrance:
                 watched = _enter(self._processes, scene, request, pids, theirs)
             else:
-                surroundings = _environment(scene, request, pids)
-                pid = _fork(scene, _words(request), surroundings, theirs, self._group.entrances())
+                surroundings = _environment(scene, request, pids, inside=bool(image))
+                words = _words_into(image, request) if image else _words(request)
+                pid = _fork(scene, words, surroundings, theirs, self._group.entrances(), image)
                 watched = self._processes.watch(pid)
         except BaseException:
             for fd in set(ours) - {-1}:
@@ -222,13 +232,15 @@ def _words(request: OpenShell) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _environment(scene: Scene, request: OpenShell, pids: Sequence[int]) -> dict[str, str]:
+def _environment(scene: Scene, request: OpenShell, pids: Sequence[int], *, inside: bool) -> dict[str, str]:
     """The job's, and what tells a shell where it is."""
+    plan = scene.plan
+    jobs = plan.inside if inside and plan.inside is not None else plan.environment
     environment = {
-        "HOME": scene.sandbox,
-        **scene.plan.environment,
+        "HOME": jobs.get("_CONDOR_SCRATCH_DIR", scene.sandbox),
+        "_CONDOR_JOB_IWD": plan.directory,
+        **jobs,
         "_CONDOR_JOB_PIDS": " ".join(map(str, pids)),
-        "_CONDOR_JOB_IWD": scene.plan.directory,
         "_CONDOR_SLOT_NAME": scene.slot.eval_str("Name") or "",
     }
     if request.terminal:
@@ -245,6 +257,34 @@ def _pids(scene: Scene) -> list[int]:
     return [int(numbers[-1]) for numbers in inside]  # the last is that of the innermost namespace
 
 
+async def _image(scene: Scene) -> int:
+    """The first process in the image of Apptainer's that the job was put into; 0 where its account cannot enter it."""
+    # With rights of its own the program makes namespaces that are root's.
+    if scene.plan.inside is None or not scene.slot.eval_bool("SingularityUserNamespaces", False):
+        return 0
+    # Nobody tells that the program has got so far.
+    for _ in range(IMAGE_LOOKS):
+        if (found := namespaces.image_process(scene.pid)) is not None and _pids_in_image(found):
+            return found
+        await trio.sleep(LOOK_PAUSE_S)
+    raise NotRunning("The job's image is not there yet.")
+
+
+def _pids_in_image(first: int) -> list[int]:
+    inside = [numbers for pid in (first, *sorted(descendants(first))) if (numbers := status_fields(pid).get("NSpid"))]
+    # Number 1 is Apptainer's own, where the image has processes of its own.
+    return [int(numbers[-1]) for numbers in inside if numbers[-1] != "1"]
+
+
+def _words_into(image: int, request: OpenShell) -> list[tuple[str, list[str]]]:
+    """The shell in the job's image, entered with no other rights than the account's."""
+    kinds = [_ENTER[kind] for kind in namespaces.account_namespaces(image)]
+    command = request.command or BEST_SHELL
+    script = f'cd "$_CONDOR_JOB_IWD"; {command}'
+    words = ["nsenter", "--preserve-credentials", f"--target={image}", *kinds, "--root", LAST_SHELL, "-c", script]
+    return [(path, words) for path in NSENTER]
+
+
 def _enter(
     processes: Processes, scene: Scene, request: OpenShell, pids: Sequence[int], fds: tuple[int, int, int]
 ) -> WatchedChild:
@@ -253,7 +293,7 @@ def _enter(
     if request.terminal:
         told["TERM"] = request.terminal
     variables = [word for name, value in told.items() for word in ("-e", f"{name}={value}")]
-    command = request.command or "command -v bash > /dev/null && exec bash -l; exec sh -l"
+    command = request.command or BEST_SHELL
     terminal = ["-t"] if request.terminal else []
     argv = [*scene.entrance, *terminal, *variables, scene.container, LAST_SHELL, "-c", command]
     return attach(processes, argv, fds, preexec_fn=_take_terminal if request.terminal else None)
@@ -269,11 +309,12 @@ def _fork(
     environment: Mapping[str, str],
     fds: tuple[int, int, int],
     entrances: Sequence[int],
+    image: int,
 ) -> int:
     encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     words = [(os.fsencode(path), [os.fsencode(word) for word in argv]) for path, argv in programs]
     handled = handled_signals()
-    with namespaces.joined(scene.pid, scene.terms.isolation):
+    with namespaces.joined(image or scene.pid, scene.terms.isolation, image=bool(image)):
         pid = os.fork()
         if pid == 0:
             _child(scene, words, encoded, fds, entrances, handled)
@@ -299,7 +340,7 @@ def _child(
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         quieten_oom_and_signals(handled)
         account, terms = scene.account, scene.terms
-        if terms.isolation.homes:
+        if terms.isolation.homes or scene.plan.inside is not None:
             never_gain_privileges()
         if terms.nice:
             os.nice(terms.nice)

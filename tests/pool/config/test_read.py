@@ -322,3 +322,11 @@ def test_a_configuration_tells_which_of_them_are_set_and_where(tmp_path: Path) -
         f'{file}:2: warning: "JOB_ROUTER_MAX_JOBS" has no effect here',
         f'{file}:3: warning: "SCHEDD.Trust_UID_Domain" has no effect here',
     ]
+
+
+def test_the_warning_of_a_knob_without_effect_says_what_there_is_instead(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("STARTD.NAMED_CHROOT = /old\nCLAIM_PARTITIONABLE_LEFTOVERS = false\n")
+    assert load_config([str(file)], environ={}).without_effect == [
+        f'{file}:1: warning: "STARTD.NAMED_CHROOT" has no effect here: containers do that, as in HTCondor since 25.5'
+    ]

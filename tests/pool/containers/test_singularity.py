@@ -128,6 +128,13 @@ def test_the_whole_line() -> None:
     assert line == "-s exec -S /tmp -S /var/tmp -W S --pwd S -B S --home S -C S/a.sif S/demo 3"
 
 
+def test_a_private_directory_that_the_sandbox_lies_in_is_left_as_it_is() -> None:
+    assert words(private=("/execute", "/tmp")).startswith("-s exec -S /tmp -W S ")
+    assert words({**SIF, "ContainerTargetDir": "/tmp/x"}, private=("/execute", "/tmp")).startswith(
+        "-s exec -S /execute "
+    )
+
+
 @pytest.mark.parametrize(
     ("knobs", "job", "part"),
     [
@@ -198,7 +205,13 @@ def test_the_test_of_an_image_uses_it_as_the_job_will() -> None:
 
 @pytest.mark.parametrize(
     ("output", "says"),
-    [("\n\x1b[31mFATAL:\x1b[0m   no image\nmore", "FATAL:   no image"), ("x" * 999, "x" * 255), ("\n", "")],
+    [
+        ("\n\x1b[31mFATAL:\x1b[0m   no image\nmore", "FATAL:   no image"),
+        ("WARNING: a\nFATAL: b", "FATAL: b"),
+        ("a\nb", "a"),
+        ("x" * 999, "x" * 255),
+        ("\n", ""),
+    ],
 )
 def test_what_a_failed_test_says(output: str, says: str) -> None:
     assert complaint_of(output) == says

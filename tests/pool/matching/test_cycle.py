@@ -405,3 +405,23 @@ def test_a_machine_is_filled_before_the_next_only_where_that_is_configured(depth
     slots = [a_pslot("a", 3), a_pslot("b", 3)]
     plan = negotiate(Snapshot(slots, [a_request(count=6)], settings=CycleSettings(order=roomiest)))
     assert "".join(matched.slot for matched in plan.matches) == taken
+
+
+@pytest.mark.parametrize(
+    ("slot", "leftovers", "taken"),
+    [({}, True, "aaabbb"), ({"ClaimPartitionableLeftovers": False}, True, "ab"), ({}, False, "ab")],
+)
+def test_a_cycle_gives_one_job_of_a_slot_whose_leftovers_startd_or_schedd_do_not_want(
+    slot: dict[str, object], leftovers: bool, taken: str
+) -> None:
+    slots = [a_pslot("a", 3, **slot), a_pslot("b", 3, **slot)]
+    plan = negotiate(Snapshot(slots, [replace(a_request(count=6), leftovers=leftovers)]))
+    assert "".join(matched.slot for matched in plan.matches) == taken
+    assert sum(one.unmatched for one in plan.rejections) == 6 - len(taken)
+
+
+def test_a_consumption_policy_divides_a_slot_whatever_is_said_of_leftovers() -> None:
+    consumes = {f"Consumption{name}": expr(f"TARGET.Request{name}") for name in ("Cpus", "Memory", "Disk")}
+    slot = a_pslot("a", 3, ClaimPartitionableLeftovers=False, NumDynamicSlots=0, **consumes)
+    plan = negotiate(Snapshot([slot], [replace(a_request(count=6), leftovers=False)]))
+    assert len(plan.matches) == 3

@@ -1,0 +1,31 @@
+"""CLAIM_PARTITIONABLE_LEFTOVERS in a real pool: where it is false, each cycle gives one job of a partitionable slot."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.whole.real_pool import real_pool
+
+JOBS = """executable = /bin/sleep
+arguments = 600
+transfer_executable = false
+request_memory = 16
+request_disk = 16
+queue 3
+"""
+
+
+@pytest.mark.parametrize("knob", ["STARTD.CLAIM_PARTITIONABLE_LEFTOVERS", "SCHEDD.CLAIM_PARTITIONABLE_LEFTOVERS"])
+def test_a_slot_whose_leftovers_nobody_wants_is_filled_cycle_by_cycle(knob: str) -> None:
+    with real_pool(NUM_CPUS=4, **{knob: "false"}) as pool:
+        cluster = pool.submit(JOBS)
+        pool.until(lambda: len([ad for ad in pool.jobs() if ad.eval_int("JobStatus") == 2]) == 3, "all jobs to run")
+        matches = re.findall(r"Negotiation cycle\..* matches=(\d+)", (pool.directory / "log/NegotiatorLog").read_text())
+        # A cycle that began before a claim was heard of may have matched one in vain.
+        assert {number for number in matches if number != "0"} == {"1"}
+        said = {ad.eval_str("SlotType"): ad.eval("ClaimPartitionableLeftovers") for ad in pool.slots()}
+        assert (said["Partitionable"] is False) is knob.startswith("STARTD")
+        assert said["Dynamic"] is not False
+        pool.tool("condor_rm", str(cluster))
