@@ -40,10 +40,10 @@ class Files:
 
     def __init__(
         self, dags: Sequence[str], metrics: str, say: Callable[[str], None], *, graph_metrics: bool, rescue_max: int,
-        reset_retries: bool,
+        reset_retries: bool, metrics_version: int = 2,
     ) -> None:  # fmt: skip
         self.dags, self.primary, self.several = tuple(dags), dags[0], len(dags) > 1
-        self.metrics, self.graph_metrics = metrics, graph_metrics
+        self.metrics, self.graph_metrics, self.metrics_version = metrics, graph_metrics, metrics_version
         self.rescue_max, self.reset_retries = rescue_max, reset_retries
         self.started_at = time.time()
         self.rescue_number = 0
@@ -186,7 +186,8 @@ class Files:
             self.draw(course)
         dag_id = "" if own.id is None else str(own.id.cluster)
         run = RunFacts(self.started_at, time.time(), code, dag_id, own.parent, self.rescue_number)
-        deque(self._writing(self.metrics, [metrics_text(course, run, of_graph=self.graph_metrics)]), maxlen=0)
+        text = metrics_text(course, run, of_graph=self.graph_metrics, version=self.metrics_version)
+        deque(self._writing(self.metrics, [text]), maxlen=0)
 
 
 def save_path(primary: str, name: str) -> str:

@@ -170,6 +170,7 @@ def _files(options: Options, config: Config, metrics: str, out: DagmanOut) -> Fi
         graph_metrics=config.bool("DAGMAN_REPORT_GRAPH_METRICS"),
         rescue_max=config.int("DAGMAN_MAX_RESCUE_NUM"),
         reset_retries=config.bool("DAGMAN_RESET_RETRIES_UPON_RESCUE"),
+        metrics_version=config.int("DAGMAN_METRICS_FILE_VERSION"),
     )
 
 

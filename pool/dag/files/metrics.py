@@ -1,11 +1,11 @@
-"""The metrics of a run, `x.dag.metrics`, as condor_dagman writes them."""
+"""The metrics of a run, `x.dag.metrics`, as condor_dagman writes them: of version 2, and of version 1 if asked for."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pool.base.version import SPEAKS
 from pool.dag.course.course import Course, S
@@ -13,6 +13,21 @@ from pool.dag.graph import edges, layers
 from pool.dag.model import Dag
 
 Count: TypeAlias = Callable[..., int]
+_FIRST_VERSIONS: Final = {
+    "nodes": "jobs",
+    "nodes_failed": "jobs_failed",
+    "nodes_succeeded": "jobs_succeeded",
+    "dag_nodes": "dag_jobs",
+    "dag_nodes_failed": "dag_jobs_failed",
+    "dag_nodes_succeeded": "dag_jobs_succeeded",
+    "total_nodes": "total_jobs",
+    "total_nodes_run": "total_jobs_run",
+}
+"""What nodes are called in version 1."""
+_SINCE_SECOND: Final = (
+    *("metrics_version", "has_final_node", "provisioner_nodes", "jobs_submitted", "jobs_succeeded", "jobs_failed"),
+    *("service_nodes", "service_nodes_failed", "service_nodes_succeeded"),
+)
 
 
 class RunFacts(NamedTuple):
@@ -26,7 +41,7 @@ class RunFacts(NamedTuple):
     rescue_number: int
 
 
-def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False) -> str:
+def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False, version: int = 2) -> str:
     """The file's text; `of_graph`: with the graph's own figures (DAGMAN_REPORT_GRAPH_METRICS)."""
     # Once, as a look at each node of a large graph for each figure holds up the process.
     found = Counter(zip((node.kind for node in course.dag.nodes), course.states, strict=True))
@@ -35,6 +50,11 @@ def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False) -> st
         return sum(many for (kind, state), many in found.items() if kind in kinds and (not states or state in states))
 
     figures = _figures(course, run, count)
+    if version == 1:
+        figures["total_nodes"] = len(course.states) - count(("SERVICE",))
+        figures = {
+            _FIRST_VERSIONS.get(name, name): value for name, value in figures.items() if name not in _SINCE_SECOND
+        }
     if of_graph:
         status = figures.pop("DagStatus")  # which is the last of all
         figures |= {**_graph(course.dag), "DagStatus": status}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -114,6 +115,19 @@ def test_the_metrics_have_the_graphs_figures_if_asked_for() -> None:
     assert "graph_" not in metrics_text(course, facts)
 
 
+def test_metrics_of_the_first_version_call_nodes_jobs_and_leave_out_what_came_later() -> None:
+    course = Course(a_dag("JOB A a DONE\nSUBDAG EXTERNAL B b\nSERVICE S s\nPARENT A CHILD B\n"))
+    found = json.loads(metrics_text(course, RunFacts(1.0, 2.5, 0, "7", "", 3), version=1))
+    assert list(found) == [
+        *("client", "version", "type", "start_time", "end_time", "duration", "exitcode", "dagman_id"),
+        *("parent_dagman_id", "rescue_dag_number", "jobs", "jobs_failed", "jobs_succeeded", "dag_jobs"),
+        *("dag_jobs_failed", "dag_jobs_succeeded", "total_jobs", "total_jobs_run", "DagStatus"),
+    ]
+    assert [found[name] for name in ("jobs", "jobs_succeeded", "dag_jobs", "total_jobs", "total_jobs_run")] == [
+        *(1, 1, 1, 2, 1),
+    ]
+
+
 def test_the_statistics_are_named_and_ordered_as_htcondors() -> None:
     real = (CASES / "rescue" / "x.dag.dagman.out").read_text()
     lines = [line[18:] for line in real.splitlines() if "Runtime Statistics" in line]
@@ -145,3 +159,10 @@ def test_the_log_of_nodes_has_no_macro_left() -> None:
     config = load_config([], environ={}, overrides={"DAGMAN_DEFAULT_NODE_LOG": "@(DAG_DIR)/@(DAGDIR).log"})
     with pytest.raises(ConfigError, match="it has no such macro"):
         paths(parse(["x.dag"]), config, {})
+
+
+def test_the_log_of_nodes_is_where_the_configuration_says() -> None:
+    wanted = {"DAGMAN_DEFAULT_NODE_LOG": "/logs/@(OWNER)/@(CLUSTER)-@(DAG_FILE)-@(NODE_NAME)"}
+    facts = {"CLUSTER": "7", "OWNER": "ann", "NODE_NAME": "A"}
+    found = paths(parse(["-Dag", "d/x.dag"]), load_config([], environ={}, overrides=wanted), facts)
+    assert (found.nodes_log, found.lock) == ("/logs/ann/7-x.dag-A", "d/x.dag.lock")
