@@ -170,11 +170,6 @@ class Processes:
         return ended_by(resource.getrusage(resource.RUSAGE_CHILDREN)).without(self._before)
 
     @property
-    def has_first(self) -> bool:
-        """Whether the present job is in a pid namespace, which ends with a process of this one's."""
-        return self._first is not None
-
-    @property
     def first_pid(self) -> int:
         """The first process of that namespace; 0: there is none."""
         return self._first[0].pid if self._first is not None else 0

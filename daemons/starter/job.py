@@ -507,7 +507,7 @@ class JobRun:
             has_hooks=self._hooks is not None,
             streams=streamed_input(self.job) is not None or bool(streamed_outputs(self.job)),
             from_checkpoint=self._outputs is not None and self._outputs.goes_on,
-            in_pid_namespace=self.context.processes.has_first,
+            in_pid_namespace=terms.isolation.processes,
             disk_is_enforced=self._disk.enforced,
             devices=bool(self._figures.of_devices),
             borrows=bool(terms.cpus or terms.group_id),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from daemons.base.linux import children_of, descendants
+from daemons.host.namespaces import can_isolate
 from tests.whole.real_pool import RealPool, real_pool
 from tests.whole.rest import resting_keepers, starters_of
 
@@ -208,6 +209,19 @@ def test_a_job_that_calls_by_chirp_wakes_its_starter(pool: RealPool, home: Path)
     (home / "go").touch()
     (ad,) = pool.until_done(cluster)
     assert (ad.eval_int("ExitCode"), ad.eval_int("ChirpSaid")) == (0, 42)
+
+
+@pytest.mark.skipif(not can_isolate(), reason="takes root's rights")
+def test_a_starter_stays_with_a_job_that_has_a_pid_namespace_which_would_end_with_it() -> None:
+    knobs = {"STARTER_REST_AFTER": 1, "USE_PID_NAMESPACES": "true", "STARTER_DEBUG": "D_FULLDEBUG"}
+    with real_pool(NUM_CPUS=1, **knobs) as pool, home_in(pool) as home:
+        cluster = pool.submit(JOB.format(home=home, end="exit 3", more="", count=1), cwd=home)
+        said = "its pid namespace ends with its starter"
+        logs = pool.directory / "log"
+        pool.until(lambda: any(said in path.read_text() for path in logs.glob("StarterLog.*")), "the starter to stay")
+        (home / "go").touch()
+        (ad,) = pool.until_done(cluster)
+        assert (ad.eval("ExitCode"), ad.eval("NumJobStarts")) == (3, 1)
 
 
 @pytest.mark.slow
