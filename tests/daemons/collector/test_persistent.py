@@ -12,7 +12,7 @@ import trio
 from daemons.collector.persistent import AdFile
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
-from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds
+from protocol.messages.collector import AdUpdate, InvalidateAds, NoteWanted, UpdateAds, WantedSlot
 from tests.daemons.one_host import OneHost, one_host
 
 Clock = trio.testing.MockClock
@@ -114,3 +114,30 @@ def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "ads").write_text("not a database, and long enough to be seen as none" * 20)
     with pytest.raises(PoolError, match=r"the ads in .*/ads cannot be read: file is not a database"):
         AdFile(tmp_path / "ads")
+
+
+async def test_a_cycles_word_of_jobs_is_kept_with_the_ad_of_a_slot_that_is_offline_and_no_other(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with one_host(tmp_path, overrides={"COLLECTOR_PERSISTENT_AD_LOG": str(tmp_path / "ads")}) as host:
+        await host.start("collector")
+        await publish(
+            host, a_machine("slot1@n", Offline=True), a_machine("slot2@n", Offline=True), a_machine("slot3@n")
+        )
+        await trio.sleep(100)
+        async with host.connected("collector") as peer:
+            wanted = [WantedSlot(name=f"slot{n}@n", count=4) for n in (2, 3, 4)]
+            await peer.call(NoteWanted(slots=wanted))
+        await restart(host)
+        found = {ad.eval_str("Name", ""): ad for ad in await host.query("Machine", "Offline")}
+        assert found["slot2@n"]["MachineLastMatchTime"] == found["slot2@n"]["LastHeardFrom"] + 100
+        assert found["slot2@n"]["MachineMatchCount"] == 4
+        assert found["slot1@n"]["slot2_MachineLastMatchTime"] == found["slot2@n"]["MachineLastMatchTime"]
+        assert "MachineLastMatchTime" not in found["slot1@n"]
+        assert sorted(found) == ["slot1@n", "slot2@n"]
+        await publish(host, a_machine("slot2@n", Offline=True, Memory=5))
+        (ad,) = await host.query("Machine", 'Name == "slot2@n"')
+        assert (ad["Memory"], ad["MachineMatchCount"]) == (5, 4), "it is told anew, and still wanted"
+        await publish(host, a_machine("slot2@n"))
+        (ad,) = await host.query("Machine", 'Name == "slot2@n"')
+        assert "MachineLastMatchTime" not in ad, "the machine is awake"
