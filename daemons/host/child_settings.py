@@ -167,6 +167,7 @@ class StarterSettings(Birthright):
     chirp_names_max: int = 100
     remote_io_cache_mb: int = 32
     criu: str = ""
+    vm: dict[str, str] = {}  # see pool.execute.hypervisor
     java: dict[str, str] = {}
     docker: dict[str, str] = {}  # the container engine's knobs; see pool.containers.engine
     url_plugins: list[str] = []
@@ -283,13 +284,14 @@ def starter_payload(
     store: Store | None = None,
     refused: Collection[str] = (),
     criu: str = "",
+    vm: Mapping[str, str] = {},
     rehearses: bool = False,
 ) -> bytes:
     """What the startd gives to each starter of its slots with this EXECUTE, whichever of them it will work for.
 
     `refused`: which of MOUNTS and PIDS this machine does not let even root have. `criu`: the program that makes
-    checkpoints here, where one can. `rehearses`: it has time before it is
-    needed.
+    checkpoints here, where one can. `vm`: what runs virtual machines here, packed. `rehearses`: it has time before it
+    is needed.
     """
     return StarterSettings(
         **_common(config, "STARTER", config.path("STARTER_LOG")),
@@ -306,6 +308,7 @@ def starter_payload(
         thread_variables=config.list("STARTER_NUM_THREADS_ENV_VARS") or list(THREAD_VARIABLES),
         assigned_knobs=_assigned_knobs(config),
         criu=criu,
+        vm=dict(vm),
         java={name: config.str(name, default="") for name in JAVA_KNOBS if config.is_set(name)},
         docker=engine_knobs(config),
         inherit_environment=config.bool("JOB_INHERITS_STARTER_ENVIRONMENT", default=False),

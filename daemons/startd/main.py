@@ -107,6 +107,7 @@ class Startd:
         customs = {custom.name: custom for custom in self.hardware.customs if custom.ids}
         self.slots = self._configured_slots(settings, customs)
         self.ads = self._ads(settings, customs)
+        self.ads.virtual_machines = discovered.vm.room(self.hardware.memory)
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.deadlines = Deadlines(self.slots)
         tasks = Tasks(nursery, start.log)
@@ -174,7 +175,13 @@ class Startd:
             self.reports,
             self.upcoming,
             self.upcoming_ad,
-            MachineParts(self.hardware.memory, self.disk.store, discovered.refused, discovered.criu.program),
+            MachineParts(
+                self.hardware.memory,
+                self.disk.store,
+                discovered.refused,
+                discovered.criu.program,
+                discovered.vm.packed(),
+            ),
             engine_trouble=lambda reason: self.engine.trouble(reason),
         )
 

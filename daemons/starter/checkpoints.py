@@ -16,6 +16,7 @@ from daemons.starter.watch.figures import Figures
 from daemons.starter.watch.leaving import Leaving
 from pool.base.errors import PeerError
 from pool.classad import ClassAd
+from pool.execute import vm
 from pool.execute.criu import FAILED, LAST_PLATFORM, PLATFORM, wants_criu
 from pool.execute.exit import Exited, Hold
 from pool.files.checkpoint import is_checkpoint, kept_on_eviction
@@ -73,6 +74,8 @@ class Checkpoints:
         ad.update({"CheckpointNumber": number, "LastCkptTime": int(time.time()), "BytesSent": float(size)})
         if wants_criu(job):
             job[LAST_PLATFORM] = ad[LAST_PLATFORM] = request.slot_ad.eval_str(PLATFORM) or ""
+        elif vm.keeps_state(job):
+            job[vm.LAST_PLATFORM] = ad[vm.LAST_PLATFORM] = request.slot_ad.eval_str(vm.PLATFORM) or ""
         with trio.move_on_after(CONNECTED_S):  # a starter that has just woken has no connection yet
             await self._link.peer()
         await self._link.update(JobUpdate(job_id=request.job_id, activation=request.activation, ad=ad))

@@ -35,7 +35,7 @@ from daemons.starter.fetching import fetch_input, transfer_for
 from daemons.starter.files.outputs import Outputs
 from daemons.starter.files.streams import Streams
 from daemons.starter.hook_times import HookTimes, hooks_for
-from daemons.starter.images import Images
+from daemons.starter.images import Images, criu_of
 from daemons.starter.launch.body import Scene
 from daemons.starter.launch.container_plan import image_of
 from daemons.starter.launch.context import Context
@@ -64,7 +64,8 @@ from pool.execute.exit import Hold
 from pool.execute.isolation import HomeMount
 from pool.execute.plan import JOB_AD_NAME, MACHINE_AD_NAME, RunPlan, facts
 from pool.execute.remote_io import wants_remote_io
-from pool.files.checkpoint import appends_output, checkpoint_signal
+from pool.execute.vm import is_vm
+from pool.files.checkpoint import appends_output, checkpoint_signal, is_written_down
 from pool.files.transfer import streamed_input, streamed_outputs
 from pool.hooks.table import Hook
 from pool.jobs.vocabulary.endings import Ending
@@ -394,9 +395,10 @@ class JobRun:
         """Run the program, again after each checkpoint of its own, and see to it that what it made is kept."""
         checkpoints = Checkpoints(self.request, outputs, self._figures, self._link, self.context.log)
         self._outputs = outputs
-        if wants_criu(self.job):
+        if is_written_down(self.job):
+            pen = self._running.pen if is_vm(self.job) else criu_of(self.context)
             keep = partial(checkpoints.push, self.job)
-            self._running.images = Images(self.context, self.request, self._link, keep)
+            self._running.images = Images(pen, self.context.log, self.request, self._link, keep)
         resumes = outputs.goes_on and appends_output(self.job)
         result = await self._run_program(replace(plan, append_output=True) if resumes else plan, account)
         while has_made_one(self.job, result, self._running.executed):
@@ -475,6 +477,8 @@ class JobRun:
                 return self._unless_wrapper_failed(result, plan, account)
             limits = self._planner.limits(self.job)
             attendants = self._attendants(terms, limits.memory)
+            if is_vm(self.job):
+                return await running.virtual_machine(self.job, plan, account, terms, limits, attendants)
             restored = self._outputs is not None and self._outputs.has_images
             result = await running.bare(self.job, plan, account, terms, limits, attendants, restored=restored)
             return self._unless_wrapper_failed(result, plan, account)
@@ -514,4 +518,5 @@ class JobRun:
             is_node=self.job.eval_int("JobUniverse") == Universe.PARALLEL,
             has_remote_io=wants_remote_io(self.job),
             is_interactive=self.job.eval_bool("InteractiveJob", False),
+            is_virtual_machine=is_vm(self.job),
         )

@@ -16,6 +16,7 @@ from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import CgroupLimits, memory_limits
 from pool.execute.isolation import private_directories
 from pool.execute.plan import ExecuteSurroundings, RunPlan, plan_job, wants_transfer, wrapped
+from pool.execute.vm import is_vm
 
 
 class Planner:
@@ -54,8 +55,8 @@ class Planner:
                 tuple(private_directories(settings.mount_under_scratch, job, self._slot)),
                 is_there=os.path.exists,
             )
-        # A wrapper is a program of this machine, which the container's image does not have.
-        if not settings.wrapper or image_of(job, self._slot, settings) is not None:
+        # A wrapper is a program of this machine, which a container's image does not have, nor a virtual machine.
+        if not settings.wrapper or image_of(job, self._slot, settings) is not None or is_vm(job):
             return plan
         return wrapped(plan, settings.wrapper, self._sandbox)
 
@@ -73,6 +74,7 @@ class Planner:
             assigned_knobs=settings.assigned_knobs or ASSIGNED_KNOBS,
             starter_environment=settings.given_environment(),
             java=settings.java,
+            vm=settings.vm,
             transfers=self._has_agent and wants_transfer(job, self._slot),
         )
 

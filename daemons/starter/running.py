@@ -24,13 +24,14 @@ import trio
 from daemons.base.faults import fault
 from daemons.base.sync import first_of
 from daemons.host.account import Account
-from daemons.starter.images import Images
+from daemons.starter.images import Images, Pen
 from daemons.starter.launch.bare import BareBody, start_bare
 from daemons.starter.launch.body import Body, Scene
 from daemons.starter.launch.container import started_in
 from daemons.starter.launch.context import Context
 from daemons.starter.launch.criu import CriuFailed, forget_images, restore
 from daemons.starter.launch.terms import Terms
+from daemons.starter.launch.virtual_machine import VmBody, judged, saved, start_vm
 from daemons.starter.live.shell import Shells
 from daemons.starter.report.local_link import Link
 from daemons.starter.report.result import ActivationResult, HoldJob
@@ -155,6 +156,34 @@ class ProgramRuns:
         scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, rest.pid)
         context.log.full("The starter is awake", job=self._request.job_id, pid=rest.pid)
         return await self._watch(body, scene, attendants, rest.memory_limit)
+
+    async def virtual_machine(
+        self,
+        job: ClassAd,
+        plan: RunPlan,
+        account: Account,
+        terms: Terms,
+        limits: CgroupLimits,
+        attendants: Sequence[Attendant],
+    ) -> ActivationResult:
+        """The same with a virtual machine, which goes on from its checkpoint where there is one."""
+        self._context.processes.new_job()
+        body = await start_vm(self._context, job, plan, account, terms, limits, self.sandbox)
+        if isinstance(body, ActivationResult):
+            return body
+        self._note_start(body.watched.pid, "The virtual machine runs", user=account.name)
+        scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, body.watched.pid)
+        self._runs(scene)
+        return judged(await self._watch(body, scene, attendants, limits.memory), account, self.sandbox)
+
+    @property
+    def pen(self) -> Pen:
+        """Who writes the virtual machine down."""
+        return Pen(write=self._save, go_on=self.resume, forget=lambda scene: None)
+
+    async def _save(self, scene: Scene) -> None:
+        assert isinstance(self.body, VmBody)
+        await saved(self.body, scene.account, scene.sandbox)
 
     async def in_container(
         self, image: str, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, attendants: Sequence[Attendant]

@@ -22,9 +22,12 @@ from pool.classad import ClassAd
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.assigned import assigned_environment
 from pool.execute.criu import placed, wants_criu
+from pool.execute.hypervisor import Hypervisor
+from pool.execute.hypervisor import words as vm_words
 from pool.execute.java import is_java, java_argv
 from pool.execute.quoting import arguments_of, environment_of
 from pool.execute.remote_io import wants_remote_io
+from pool.execute.vm import COMPLAINTS, is_vm
 from pool.jobs.late_macros import SCRATCH_MARK
 from pool.jobs.vocabulary import nodes
 
@@ -69,6 +72,8 @@ class ExecuteSurroundings:
     chirp_prefix: str = "CHIRP"
     java: Mapping[str, str] = field(default_factory=dict)
     """The machine's JAVA* knobs."""
+    vm: Mapping[str, str] = field(default_factory=dict)
+    """What the machine has for virtual machines."""
     transfers: bool | None = None
     """Whether files move, where that has been decided already; else the job's ad says."""
 
@@ -133,11 +138,11 @@ def wants_transfer(job: ClassAd, slot: ClassAd) -> bool:
     None do where the job has them where they are (want_remote_io). ShouldTransferFiles decides, where IF_NEEDED asks if
     both sides see one file system. A job that cannot run as its owner there (root's never do) reaches none of the
     owner's files, and so they always move; so do those of a job that can go on elsewhere with all its files
-    (want_checkpoint).
+    (want_checkpoint), and those of a virtual machine.
     """
     if wants_remote_io(job):
         return False
-    if wants_criu(job) or _runs_as_a_stranger(job, slot):
+    if wants_criu(job) or is_vm(job) or _runs_as_a_stranger(job, slot):
         return True
     should = (job.eval_str("ShouldTransferFiles") or "IF_NEEDED").upper()
     if should == "IF_NEEDED":
@@ -162,6 +167,9 @@ def plan_job(job: ClassAd, slot: ClassAd, around: ExecuteSurroundings) -> RunPla
     stdin, stdout, stderr = _standard_files(job, directory, transfers)
     if is_java(job):
         program, *arguments = java_argv(job, arguments_of(job), around.java, transfers=transfers)
+    elif is_vm(job):
+        program, *arguments = vm_words(job, Hypervisor.read(around.vm))
+        stderr = posixpath.join(around.sandbox, COMPLAINTS)
     else:
         program, arguments = _program(job, directory, around.sandbox, transfers), arguments_of(job)
     return RunPlan(

@@ -2,7 +2,8 @@
 
 A job that exits in the way it has named (SuccessCheckpointExitCode, or ...BySignal) has made one, and is started again.
 With WhenToTransferOutput = ON_EXIT_OR_EVICT what is in the sandbox is kept when the job has to leave. With
-want_checkpoint = criu the program need not know of it (`pool/execute/criu.py`). The files are in the job's directory in
+want_checkpoint = criu the program need not know of it (`pool/execute/criu.py`), nor need the guest of a virtual
+machine. The files are in the job's directory in
 SPOOL, each checkpoint in a directory of its own with a manifest of their digests; or at CheckpointDestination, a URL,
 and then only the manifest is in SPOOL.
 """
@@ -20,6 +21,7 @@ from pool.classad import ClassAd
 from pool.execute.criu import wants_criu
 from pool.execute.exit import Exited
 from pool.execute.signals import signal_number, soft_kill_signal
+from pool.execute.vm import keeps_state
 from pool.files.spool import CHECKPOINT
 from pool.files.transfer import check_name, file_list, listed_outputs
 
@@ -35,6 +37,11 @@ def keeps_checkpoints(job: ClassAd) -> bool:
 def _on_eviction(job: ClassAd) -> bool:
     when = (job.eval_str("WhenToTransferOutput") or "").upper()
     return when == "ON_EXIT_OR_EVICT" or bool(job.eval_bool("SpoolOnEvict", False))
+
+
+def is_written_down(job: ClassAd) -> bool:
+    """Whether what runs knows nothing of checkpoints, and is written down as it is."""
+    return wants_criu(job) or keeps_state(job)
 
 
 def is_checkpoint(job: ClassAd, end: Exited) -> bool:
@@ -53,7 +60,7 @@ def wants_signal(job: ClassAd) -> bool:
 
 def appends_output(job: ClassAd) -> bool:
     """Whether standard output goes on where it was when the job resumes: after its checkpoints, or if it says so."""
-    own = wants_signal(job) or job.eval_bool("WantFTOnCheckpoint", False) or wants_criu(job)
+    own = wants_signal(job) or job.eval_bool("WantFTOnCheckpoint", False) or is_written_down(job)
     return bool(own) or job.eval_bool("EraseOutputAndErrorOnRestart") is False
 
 

@@ -15,7 +15,7 @@ from pool.base.words import SPACE, split_list
 from pool.classad import UNDEFINED, ClassAd
 from pool.jobs.vocabulary.new_job import NOT_RUN_YET
 from pool.macros.functions import as_int
-from pool.submit import policy, program, requirements, resources, transfer
+from pool.submit import policy, program, requirements, resources, transfer, virtual_machines
 from pool.submit.commands import COMMANDS
 from pool.submit.job import JobDraft, SubmitSurroundings, as_bool, parsed, strip_quotes
 from pool.submit.open_checks import open_checks
@@ -206,6 +206,7 @@ STEPS: tuple[Callable[[JobDraft], None], ...] = (
     policy.evict_transforms,
     policy.kill_signals,
     resources.service_ports,
+    virtual_machines.virtual_machine,
     resources.requests,
     resources.machines,
     policy.concurrency_limits,

@@ -95,6 +95,9 @@ def executable(job: JobDraft) -> None:
         _docker_image(job)
     if job.is_container:
         _container_image(job)
+    if job.universe == Universe.VM:
+        _name(job)
+        return
     if job.param("shell") and not job.around.interactive:
         job.put("Cmd", "/bin/sh")
         job.put("TransferExecutable", False)
@@ -121,6 +124,16 @@ def executable(job: JobDraft) -> None:
     job.put("Cmd", full)
     if transfer and name is not None:
         _check_executable(job, name, full)
+
+
+def _name(job: JobDraft) -> None:
+    """A virtual machine has no program; `executable` is what the job is called."""
+    name = job.param("executable", "Cmd")
+    if name is not None:
+        job.put("Cmd", name)
+    elif not job.has("Cmd"):
+        raise job.error("No 'executable' parameter was provided: it is what tools call the virtual machine")
+    job.put("TransferExecutable", False)
 
 
 def _transfer_executable(job: JobDraft, name: str | None, in_image: bool) -> bool:

@@ -18,13 +18,15 @@ from pool.execute.criu import wants_criu
 from pool.execute.remote_io import ABILITY, wants_remote_io
 from pool.jobs.vocabulary.universes import Universe
 from pool.macros.functions import as_int
+from pool.submit import virtual_machines
 from pool.submit.checkpoints import ON_THE_SAME_KIND
 from pool.submit.job import JobDraft, is_undefined, literal_number, split_commas
 from pool.submit.policy import deferral_cause
 from pool.submit.program import image_kind
 
 _OPSYS = frozenset(("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy"))
-_TRANSFERRING = frozenset((Universe.VANILLA, Universe.JAVA, Universe.PARALLEL))
+_TRANSFERRING = frozenset((Universe.VANILLA, Universe.JAVA, Universe.PARALLEL, Universe.VM))
+_APPENDED = {Universe.VANILLA.value: "APPEND_REQ_VANILLA", Universe.VM.value: "APPEND_REQ_VM"}
 _NEWER = 'versioncmp( split(TARGET.CondorVersion)[1], "8.9.7" ) >= 0'
 
 
@@ -54,8 +56,8 @@ def requirements(job: JobDraft) -> None:
             )
         return
     text = f"({said})" if said is not None else ""
-    append = job.around.config["APPEND_REQ_VANILLA"] if job.universe == Universe.VANILLA else None
-    append = append or job.around.config["APPEND_REQUIREMENTS"]
+    own = _APPENDED.get(job.universe)
+    append = (job.around.config[own] if own is not None else None) or job.around.config["APPEND_REQUIREMENTS"]
     if append:
         text = f"{text} && ({append})" if text else f"({append})"
     clauses = _Clauses(text, *_references(job, text))
@@ -123,7 +125,11 @@ def _platform(job: JobDraft, clauses: _Clauses) -> None:
         return
     if not clauses.reads("Arch"):
         clauses.add(f"(TARGET.Arch == {quote(job.scope.defaults['arch'])})")
-    if job.is_docker:
+    if job.universe == Universe.VM:
+        for name, clause in virtual_machines.clauses(job.ad):
+            if not clauses.reads(name):
+                clauses.add(clause)
+    elif job.is_docker:
         clauses.add("TARGET.HasDocker")
         network = job.text("DockerNetworkType")
         if network and network not in ("host", "none", "nat"):
@@ -146,7 +152,7 @@ def _disk(job: JobDraft, clauses: _Clauses) -> None:
             clauses.add("(TARGET.Disk >= RequestDisk)")
         _obsolete(job, "Disk", "Your", "request_disk")
     elif not job.has("RequestDisk"):
-        clauses.add("(TARGET.Disk >= DiskUsage)")
+        clauses.add(f"(TARGET.{'TotalDisk' if job.universe == Universe.VM else 'Disk'} >= DiskUsage)")
     elif _wants_more_than(job, "RequestDisk", 0):
         if job.universe == Universe.VANILLA:
             # To the letter what HTCondor 25.14's submit writes, for those who compare the two.

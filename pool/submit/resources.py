@@ -325,8 +325,8 @@ def gpu_requirements(job: JobDraft) -> None:
 
 
 def image_size(job: JobDraft) -> None:
-    """ExecutableSize and ImageSize, in KiB."""
-    if job.is_first:
+    """ExecutableSize and ImageSize, in KiB; of a virtual machine it is the disk that its memory may take."""
+    if job.is_first and job.universe != Universe.VM:
         command = job.text("Cmd") or ""
         job.put("ExecutableSize", job.size_kb(command) if command else 0)
     said = job.param("image_size", "ImageSize")

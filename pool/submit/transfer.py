@@ -14,6 +14,7 @@ from pool.base.words import SPACE
 from pool.execute.criu import wants_criu
 from pool.execute.remote_io import wants_remote_io
 from pool.jobs.vocabulary.universes import Universe
+from pool.submit import virtual_machines
 from pool.submit.checkpoints import check_criu, check_word
 from pool.submit.job import JobDraft, split_commas, strip_quotes
 
@@ -34,7 +35,7 @@ STDOUT_NAME, STDERR_NAME = "_condor_stdout", "_condor_stderr"
 def transfer(job: JobDraft) -> None:
     """ShouldTransferFiles, WhenToTransferOutput, the lists of files, DiskUsage and TransferInputSizeMB."""
     inputs, has_inputs, size = _inputs(job)
-    outputs = _outputs(job)
+    outputs = virtual_machines.outputs(job, _outputs(job))
     should = _policy(job, has_inputs, outputs is not None)
     if should != "YES" and not job.has("FileSystemDomain"):
         domain = job.knob("FILESYSTEM_DOMAIN")
@@ -134,6 +135,7 @@ def _policy(job: JobDraft, has_inputs: bool, has_outputs: bool) -> str:
             "ShouldTransferFiles",
         )
     said = job.param("WhenToTransferOutput", "when_to_transfer_output") or job.text("WhenToTransferOutput")
+    said = virtual_machines.when(job, said)
     when = _WHEN.get(said.strip(SPACE).lower()) if said else "ON_EXIT"
     if when is None:
         raise job.error(
@@ -178,6 +180,9 @@ def _check_remote_io(job: JobDraft, said: str | None) -> None:
 def _should(job: JobDraft) -> tuple[str, bool]:
     said = job.param("ShouldTransferFiles", "should_transfer_files") or job.text("ShouldTransferFiles")
     check_word(job)
+    if job.universe == Universe.VM:
+        virtual_machines.files(job, said)
+        return "YES", said is None
     if wants_criu(job.ad):
         check_criu(job, said)
         return "YES", said is None

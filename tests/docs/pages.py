@@ -1,7 +1,7 @@
 """Pages whose examples are executed: the configuration, programs, submit files and commands that a page shows.
 
-A block's first line says what it is: `config`; `sh NAME` for a program, `submit NAME` for a submit file, `dag NAME` for a graph; `console` for
-commands, each followed by what it prints: those of a user after `$ `, those of the machine's owner after `# `.
+A block's first line says what it is: `config`; `sh NAME` for a program, `submit NAME` for a submit file, `dag NAME` for a graph,
+`python NAME` for a program of the reader's; `console` for commands, each followed by what it prints: those of a user after `$ `, those of the machine's owner after `# `.
 
 A page is followed in a pool that others use (`start_in_use`), so no command may count on the numbers of a new pool. What
 a command prints has other numbers there than the page: those that the page shows, 501 to 509, stand for the reader's.
@@ -62,7 +62,7 @@ def install(examples: list[Block], pool: RealPool, programs: Path) -> None:
     home.mkdir()
     home.chmod(0o777)
     for block in examples:
-        if block.kind in ("submit", "dag"):
+        if block.kind in ("submit", "dag", "python") and block.name:
             (home / block.name).write_text(block.text)
 
 

@@ -17,7 +17,7 @@ JOB_ROUTER_MAX_JOBS = 9
 JOB_ROUTER_POLLING_PERIOD = 11
 JOB_ROUTER_SOURCE_JOB_CONSTRAINT = true
 JOB_ROUTER_ROUTE_far = universe = vanilla
-VM_TYPE = kvm
+VM_GAHP_SERVER = /usr/sbin/condor_vm-gahp
 USE_PROCD = true
 SLOT_TYP_1 = cpus=1
 NUM_CPU = 4
@@ -62,7 +62,7 @@ def test_the_master_says_at_its_start_what_has_no_effect(odd: RealPool) -> None:
 def test_it_says_which_knobs_of_htcondors_and_which_misspelt_ones_it_does_not_know(odd: RealPool) -> None:
     log = (odd.directory / "log" / "MasterLog").read_text()
     file = odd.directory / "config"
-    for name, line in {"VM_TYPE": 5, "USE_PROCD": 6, "STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER": 19}.items():
+    for name, line in {"VM_GAHP_SERVER": 5, "USE_PROCD": 6, "STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER": 19}.items():
         assert f'{file}:{line}: warning: "{name}" is a knob of HTCondor\'s that has no effect here' in log
     assert f'{file}:7: warning: unknown knob "SLOT_TYP_1" (did you mean "SLOT_TYPE_1"?)' in log
     assert f'{file}:8: warning: unknown knob "NUM_CPU" (did you mean "NUM_CPUS"?)' in log

@@ -51,7 +51,7 @@ def new_cluster(given: ClassAd, *, owner: str, user: str, now: int, edits: EditR
         ad[name] = value
     universe = ad.eval_int("JobUniverse", Universe.VANILLA)
     if universe not in SUPPORTED and universe != Universe.CONTAINER:
-        known = "vanilla, container, java, parallel, local or scheduler"
+        known = "vanilla, container, java, parallel, vm, local or scheduler"
         raise SubmitError(f"universe {universe} is not supported here", expected=known)
     ad["JobUniverse"] = universe
     ad["EnteredCurrentStatus"] = now

@@ -12,6 +12,7 @@ from daemons.startd.machine.criu_trial import Criu, find_criu
 from daemons.startd.machine.disk_limits import FoundLimits, look
 from daemons.startd.machine.inventory import take_stock
 from daemons.startd.machine.sleep_ability import SleepAbility, find_ability
+from daemons.startd.machine.vm_trial import VirtualMachines, find_vm
 from pool.config import Config
 from pool.execute.isolation import HOMES, MOUNTS
 from pool.execute.remote_io import ABILITY
@@ -29,15 +30,18 @@ class Discovered:
     remote_io: bool
     criu: Criu
     sleep: SleepAbility
+    vm: VirtualMachines
 
     def attributes(self) -> dict[str, Any]:
         """What the machine's ads say of it."""
         mounts = {"HasPrivateMounts": self.private_mounts, ABILITY: self.remote_io}
-        return {**self.disk.attributes(), **mounts, **self.criu.attributes(), **self.sleep.attributes()}
+        tried = {**self.criu.attributes(), **self.sleep.attributes(), **self.vm.attributes()}
+        return {**self.disk.attributes(), **mounts, **tried}
 
     def said(self) -> list[str]:
         """What the log says of it."""
-        return [*refusals.said(self.refused), *self.disk.said, *self.criu.said(), *self.sleep.said()]
+        tried = [*self.criu.said(), *self.sleep.said(), *self.vm.said()]
+        return [*refusals.said(self.refused), *self.disk.said, *tried]
 
 
 def discover(config: Config, ip: str) -> Discovered:
@@ -48,6 +52,5 @@ def discover(config: Config, ip: str) -> Discovered:
     disk = look(config, execute, can_hide=MOUNTS not in refused)
     private = can_isolate() and config.bool("PER_JOB_NAMESPACES") and MOUNTS not in refused
     remote_io = can_isolate() and config.bool("ENABLE_REMOTE_IO") and HOMES not in refused
-    return Discovered(
-        take_stock(config), disk, refused, private, remote_io, find_criu(config), find_ability(config, ip)
-    )
+    tried = find_criu(config), find_ability(config, ip), find_vm(config)
+    return Discovered(take_stock(config), disk, refused, private, remote_io, *tried)

@@ -28,6 +28,7 @@ from pool.classad.eval.budget import Patience
 from pool.classad.values.truth import is_true
 from pool.cron_jobs.job_usage import JobUsage
 from pool.cron_jobs.merge import Published, merge
+from pool.execute import hypervisor, vm
 from pool.execute.cgroup import Trees
 from pool.slots import latch
 from pool.slots.ad import SlotView, look_attributes, private_ad, shape_ad, share_between_slots, slot_ad
@@ -74,6 +75,8 @@ class Ads:
         """The sizes of the file systems that execute directories are on, in KiB."""
         self.statistics = MachineStatistics()
         self.draining_cost = DrainingCost()
+        self.virtual_machines: tuple[int, int] | None = None
+        """How much memory all virtual machines may have, and how many there may be; None where there can be none."""
         self.overrides: dict[str, Any] = {}
         """What condor_update_machine_ad has changed."""
         self.cron = cron
@@ -125,6 +128,10 @@ class Ads:
 
     def matching(self, slot: Slot) -> ClassAd:
         """The ad for policy and matching: all but what is only for show (the lists about dynamic slots)."""
+        if slot.matching_ad is not None and self.virtual_machines is not None:
+            shown = slot.matching_ad
+            if any(shown.get(name) != left for name, left in self._room_for_vms(slot).items()):
+                slot.matching_ad = None  # those of other slots come and go
         if slot.matching_ad is None:
             slot.matching_ad = self._make(slot, [])
             self._latch(slot, slot.matching_ad)
@@ -203,6 +210,10 @@ class Ads:
             ad["StartdCronChanges"] = self.cron_changes
             for name, used in (slot.device_use.attributes() if slot.device_use is not None else {}).items():
                 ad[name] = used
+        if self.virtual_machines is not None:
+            ad.update(self._room_for_vms(slot))
+        if slot.busy and (job := slot.job) is not None and vm.is_vm(job):
+            ad["VM_Guest_Mem"], ad["JobVM_VCPUS"] = job.eval_int("JobVMMemory") or 0, job.eval_int("JobVM_VCPUS") or 1
         if slot.checkpoint_at:
             ad["LastPeriodicCheckpoint"] = int(slot.checkpoint_at)
         for name, value in self.overrides.items():
@@ -212,6 +223,12 @@ class Ads:
         slot.matching_ad = slot.matching_ad or ad  # retirement is an expression of this very ad
         ad["RetirementTimeRemaining"] = int(min(self.retirement_left(slot), 2**31 - 1))
         return ad
+
+    def _room_for_vms(self, slot: Slot) -> dict[str, int]:
+        """What the other slots' claims leave for a virtual machine in this one."""
+        assert self.virtual_machines is not None
+        jobs = [one.job for one in self._slots if one is not slot]
+        return hypervisor.room(*self.virtual_machines, [job for job in jobs if job is not None and vm.is_vm(job)])
 
     def _start_expression(self, slot: Slot) -> Expr:
         """START, or while the machine drains what is said for then."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -52,6 +52,8 @@ class MachineParts:
     """Which namespaces it does not let even root have."""
     criu: str = ""
     """The program that makes checkpoints of jobs, where one can."""
+    vm: Mapping[str, str] = field(default_factory=dict)
+    """What runs virtual machines, packed; empty where nothing does."""
 
 
 class Births:
@@ -188,6 +190,7 @@ class Births:
                 store=self._machine.store,
                 refused=self._machine.refused,
                 criu=self._machine.criu,
+                vm=self._machine.vm,
             )
         return self._payloads[key]
 

@@ -21,10 +21,12 @@ from daemons.starter.files.expand import expand
 from daemons.starter.files.transfer import Transfer, hold_of
 from daemons.starter.report.result import HoldJob
 from pool.base.errors import PeerError
-from pool.execute.criu import IMAGES, wants_criu
+from pool.execute.criu import IMAGES
 from pool.execute.exit import Hold
+from pool.execute.vm import DIRECTORY, keeps_state
 from pool.files.checkpoint import (
     checkpoint_list,
+    is_written_down,
     manifest_name,
     stored_at,
     write_manifest,
@@ -133,8 +135,9 @@ class Outputs:
         """Each file of a checkpoint, and the name under which it goes: that of the sandbox."""
         for name in standard_outputs(self._transfer.job):
             yield self._transfer.path(name), name
-        if wants_criu(self._transfer.job):  # it goes on with all that it has, whatever of that is output
-            names = [IMAGES, *directories(self._transfer.sandbox), *self._changed()]
+        if is_written_down(self._transfer.job):  # it goes on with all that it has, whatever of that is output
+            first = DIRECTORY if keeps_state(self._transfer.job) else IMAGES
+            names = [first, *directories(self._transfer.sandbox), *self._changed()]
             yield from ((self._transfer.path(name), name) for name in dict.fromkeys(names))
             return
         listed = checkpoint_list(self._transfer.job)

@@ -80,6 +80,7 @@ class Course:
     is_node: bool
     has_remote_io: bool
     is_interactive: bool
+    is_virtual_machine: bool
 
 
 NEEDS: Final[Mapping[str, Callable[[Course], bool]]] = {
@@ -95,6 +96,7 @@ NEEDS: Final[Mapping[str, Callable[[Course], bool]]] = {
     "nodes of one job run commands on each other": lambda one: one.is_node,
     "its files are those of its home": lambda one: one.has_remote_io,
     "somebody works in it": lambda one: one.is_interactive,
+    "its virtual machine is spoken to": lambda one: one.is_virtual_machine,
 }
 """What a job may have that its starter has to be there for."""
 

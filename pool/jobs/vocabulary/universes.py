@@ -39,5 +39,5 @@ UNIVERSES: Final[Mapping[int, str]] = {
 """Each universe's name as people read it."""
 AT_ACCESS_POINT: Final = frozenset({Universe.SCHEDULER, Universe.LOCAL})
 """Universes whose jobs run where they were submitted, without a slot."""
-SUPPORTED: Final = AT_ACCESS_POINT | {Universe.VANILLA, Universe.JAVA, Universe.PARALLEL}
+SUPPORTED: Final = AT_ACCESS_POINT | {Universe.VANILLA, Universe.JAVA, Universe.PARALLEL, Universe.VM}
 """Universes of jobs that a queue takes."""

@@ -35,7 +35,7 @@ DESCRIPTIONS = {
     "quotes": 'arguments = ¦"a \'b"\nqueue',
     "a truth value": "transfer_executable = ¦perhaps\nqueue",
     "a file that is missing": "initialdir =  ¦nowhere\nqueue",
-    "what is not supported": " ¦vm_memory = 5\nqueue",
+    "what is not supported": " ¦xen_kernel = 5\nqueue",
     "a name that is none": "  ¦a-b = 1\nqueue",
     "no statement": "  ¦this is no statement\nqueue",
     "a count": "queue  ¦5 x y",

@@ -53,7 +53,7 @@ def test_the_cluster_id_is_put_in_when_it_is_known(place: Place) -> None:
     assert not place.plan(PLAIN + "output = o.$(Process)\nqueue\n").needs_cluster_id
 
 
-@pytest.mark.parametrize("command", ["ec2_ami_id", "gce_image", "vm_memory", "grid_resource"])
+@pytest.mark.parametrize("command", ["ec2_ami_id", "gce_image", "xen_kernel", "grid_resource"])
 def test_commands_of_what_is_not_built_are_refused_by_name(place: Place, command: str) -> None:
     error = refused(place, f"{PLAIN}{command} = x\nqueue\n")
     assert error.message.startswith(f"{command} belongs to")
@@ -68,7 +68,7 @@ def test_the_counts_of_parallel_jobs_are_unused_in_others(place: Place, line: st
     assert (ad.flat()["MinHosts"], ad.flat()["MaxHosts"]) == (1, 1)
 
 
-@pytest.mark.parametrize("universe", ["standard", "pvm", "grid", "vm", "mpi"])
+@pytest.mark.parametrize("universe", ["standard", "pvm", "grid", "mpi"])
 def test_universes_that_are_not_built_are_refused_by_name(place: Place, universe: str) -> None:
     assert universe in refused(place, f"universe = {universe}\n{PLAIN}queue\n").message.lower()
 

@@ -26,6 +26,9 @@ AT_SUBMISSION = {
     "MaxRequestMemory": "becomes a part of RequestMemory, as the next does",
     "NextRequestMemory": "",
     "TransferContainer": "decides whether the image is a part of TransferInput",
+    "JobVMType": "becomes a part of Requirements",
+    "VMPARAM_No_Output_VM": "empties TransferOutput",
+    "JobVMVNCConsole": "can only be false",
     "JobMaxRetries": "becomes a part of OnExitRemove",
 }
 """Attributes that have had their effect when the job is in the queue."""

@@ -1,0 +1,165 @@
+"""A virtual machine's QEMU: the words of its command, and what its complaints mean.
+
+Everything that QEMU is told is made here, of the job's ad and of what its machine has found out about itself. Names of
+the user's reach it inside JSON alone, where no character of theirs means anything; each disk has its format said, so
+that QEMU guesses none.
+
+Source: qemu(1); QEMU's "QEMU QMP Reference Manual".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pool.base.errors import UserError
+from pool.classad import ClassAd
+from pool.execute.vm import DISKS, MAC, MONITOR, STATE, STATE_NODE, Disk, keeps_state, read_disks
+
+_BASELINE: Final = "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+lahf-lm"
+"""A processor that every machine of the last fifteen years can be, so that a job may go on elsewhere."""
+_TRANSLATED_MB: Final = 64
+_FORBIDDEN: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+"""System calls that QEMU itself gives up."""
+
+
+@dataclass(frozen=True)
+class Hypervisor:
+    """What a machine has for virtual machines; `packed` goes to its starters, which read it again."""
+
+    program: str
+    images: str
+    """The program that makes disk images."""
+    accelerator: str
+    networks: tuple[str, ...] = ()
+    timeout_s: float = 300.0
+    status_s: float = 60.0
+
+    def packed(self) -> dict[str, str]:
+        """As texts."""
+        return {
+            "program": self.program,
+            "images": self.images,
+            "accelerator": self.accelerator,
+            "networks": ",".join(self.networks),
+            "timeout_s": repr(self.timeout_s),
+            "status_s": repr(self.status_s),
+        }
+
+    @classmethod
+    def read(cls, packed: Mapping[str, str]) -> Hypervisor:
+        """What `packed` has made; UserError where a machine has none."""
+        if not packed:
+            raise UserError("this machine runs no virtual machines", expected="one whose ad has HasVM")
+        return cls(
+            packed["program"],
+            packed["images"],
+            packed["accelerator"],
+            tuple(filter(None, packed["networks"].split(","))),
+            float(packed["timeout_s"]),
+            float(packed["status_s"]),
+        )
+
+
+def words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
+    """The command, QEMU first; it is run in the sandbox. UserError when the job's ad cannot be read."""
+    memory, cpus = job.eval_int("JobVMMemory") or 0, max(1, job.eval_int("JobVM_VCPUS") or 1)
+    if memory <= 0:
+        raise UserError("the job's ad has no JobVMMemory", expected="the virtual machine's memory in MiB")
+    disks = read_disks(job.eval_str(DISKS) or "")
+    command = [
+        *usual(hypervisor.program, hypervisor.accelerator),
+        *("-name", f"job-{job.eval_int('ClusterId') or 0}.{job.eval_int('ProcId') or 0}"),
+        *("-cpu", _BASELINE if keeps_state(job) and hypervisor.accelerator == "kvm" else "max"),
+        *("-m", str(memory), "-smp", str(cpus), "-vga", "std", "-device", "virtio-rng-pci"),
+        *("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"),
+        *("-qmp", f"unix:{MONITOR},server=on,wait=off"),
+    ]
+    if any(disk.kind == "sd" for disk in disks):
+        command += ["-device", "ich9-ahci,id=sata"]
+    for number, disk in enumerate(disks):
+        command += _disk_words(number, disk)
+    if keeps_state(job):
+        command += ["-blockdev", blockdev(STATE_NODE, "qcow2", STATE)]
+    return [*command, *_network_words(job, hypervisor)]
+
+
+def usual(program: str, accelerator: str) -> list[str]:
+    """What every QEMU here is told: nothing that it was not asked for, and no way to more rights."""
+    how = f"tcg,tb-size={_TRANSLATED_MB}" if accelerator == "tcg" else accelerator
+    bare = ["-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _FORBIDDEN]
+    return [program, *bare, "-machine", "pc", "-accel", how]
+
+
+def blockdev(node: str, driver: str, file: str, *, writable: bool = True) -> str:
+    """A disk image as QEMU is told of it."""
+    told: dict[str, Any] = {"driver": driver, "node-name": node, "read-only": not writable}
+    told["file"] = {"driver": "file", "filename": file, "read-only": not writable}
+    return json.dumps(told)
+
+
+def _disk_words(number: int, disk: Disk) -> list[str]:
+    node = f"disk{number}"
+    if disk.overlay:
+        image = blockdev(node, "qcow2", disk.overlay)
+    else:
+        image = blockdev(node, disk.format, disk.file, writable=disk.writable)
+    if disk.kind == "vd":
+        device = "virtio-blk-pci"
+    else:
+        # There are no IDE and no SATA disks that can only be read, but drives for CDs.
+        device = "ide-hd" if disk.writable else "ide-cd"
+        device += (
+            f",bus=sata.{disk.place}" if disk.kind == "sd" else f",bus=ide.{disk.place // 2},unit={disk.place % 2}"
+        )
+    return ["-blockdev", image, "-device", f"{device},drive={node},bootindex={number}"]
+
+
+def _network_words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
+    if not job.eval_bool("JobVMNetworking", False):
+        return []
+    wanted = (job.eval_str("JobVMNetworkingType") or "").lower()
+    if not hypervisor.networks or (wanted and wanted not in hypervisor.networks):
+        raise UserError(
+            f"this machine has no network{f' of type {wanted}' if wanted else ''} for virtual machines",
+            expected=", ".join(hypervisor.networks) or "a machine with VM_Networking",
+        )
+    address = job.eval_str("JobVM_MACADDR") or ""
+    if address and MAC.fullmatch(address) is None:
+        raise UserError(f"JobVM_MACADDR = {address}", expected="six pairs of hexadecimal digits between colons")
+    card = "virtio-net-pci,netdev=net,romfile=" + (f",mac={address}" if address else "")
+    return ["-netdev", "user,id=net", "-device", card]
+
+
+def overlay_words(images: str, disk: Disk) -> list[str]:
+    """The command that makes the overlay of a disk, in the sandbox."""
+    return [images, "create", "-q", "-f", "qcow2", "-b", disk.file, "-F", disk.format, f"./{disk.overlay}"]
+
+
+def state_words(images: str) -> list[str]:
+    """The command that makes the file for the machine's memory."""
+    return [images, "create", "-q", "-f", "qcow2", STATE, "1M"]
+
+
+def complaint(said: str) -> tuple[str, bool]:
+    """What QEMU said before it gave up, in one line; and whether that is about the job's disks."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if "warning:" not in line] or lines
+    text = re.sub(r"^\S*qemu[^:]*: ", "", errors[-1]) if errors else "QEMU does not say why"
+    text = re.sub(r"^-blockdev \{.*\}: ", "vm_disk: ", text)
+    return text, text.startswith("vm_disk: ")
+
+
+def platform(accelerator: str, version: str) -> str:
+    """What must be the same where a virtual machine goes on: how it is run, and QEMU's version."""
+    found = re.search(r"version (\d+\.\d+)", version)
+    return f"{accelerator} pc qemu-{found[1] if found else '?'}"
+
+
+def room(total_mb: int, number: int, others: Sequence[ClassAd]) -> dict[str, int]:
+    """What is left for a virtual machine in a slot, beside those of the `others`."""
+    used = sum(job.eval_int("JobVMMemory") or 0 for job in others)
+    return {"VM_Memory": max(0, total_mb - used), "VM_AvailNum": max(0, number - len(others))}
