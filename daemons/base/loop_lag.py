@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from typing import Final
 
 import trio
@@ -15,7 +15,8 @@ class LoopLag:
     """The lateness of the last beats, in seconds."""
 
     def __init__(self) -> None:
-        self._late: deque[float] = deque(maxlen=SAMPLES_MAX)
+        self._late = array("d")  # numbers and no objects: a fourth of the memory
+        self._oldest = 0
 
     async def watch(self) -> None:
         """Beat for ever. Under a virtual clock nothing is ever late: do not start it there."""
@@ -23,7 +24,14 @@ class LoopLag:
             # From now, not from the last beat: one long hold is one late beat, and not ten.
             due = trio.current_time() + BEAT_S
             await trio.sleep_until(due)
-            self._late.append(trio.current_time() - due)
+            self._note(trio.current_time() - due)
+
+    def _note(self, late_s: float) -> None:
+        if len(self._late) < SAMPLES_MAX:
+            self._late.append(late_s)
+        else:
+            self._late[self._oldest] = late_s
+            self._oldest = (self._oldest + 1) % SAMPLES_MAX
 
     def p99(self) -> float:
         """The lateness that one beat in a hundred exceeds; 0 before the first."""

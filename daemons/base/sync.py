@@ -19,6 +19,8 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
+from protocol.rpc.deadlines import LongWait
+
 
 class Signal:
     """Something that happens again and again; each task that waits wakes at the next time, however many there are."""
@@ -64,7 +66,7 @@ async def first_of(*awaited: A, timeout_s: float = math.inf) -> A | None:
     """
     events = [one.next() if isinstance(one, Signal) else one for one in awaited]  # what happens from now on counts
     returned: set[int] = set()
-    with trio.move_on_after(timeout_s):
+    with LongWait(timeout_s):
         async with trio.open_nursery() as race:
 
             async def run(number: int, wait: Callable[[], Awaitable[object]]) -> None:

@@ -18,6 +18,7 @@ from pool.ads.table import AdStore, Told, Watch
 from pool.base.ids import is_number
 from pool.classad import ClassAd, expr
 from protocol.messages.collector import AdDelta, WatchAds
+from protocol.rpc.deadlines import LongWait
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.security import needs
@@ -62,7 +63,7 @@ class Watches:
                     settled = True
                     await send(AdDelta(change=AdChange.SETTLED))
                 if not watch:
-                    with trio.move_on_after(math.inf if settled else max(0.0, self._settles_in_s())):
+                    with LongWait(math.inf if settled else max(0.0, self._settles_in_s())):
                         await news.wait()
         finally:
             self._table.unwatch(watch)

@@ -19,7 +19,8 @@ from pool.classad.eval.delta import Delta, changed_by, delta
 from pool.classad.values.attrs import MISSING, Attrs
 from pool.classad.values.kept import Kept
 
-_INTEGERS_MAX: Final = 10_000
+_INTEGERS_MAX: Final = 1000
+"""So many are shared before they are forgotten: most are times, and never come again."""
 _WIDER_MAX: Final = 8
 _PLAIN: Final = frozenset({str, int, bool, float})
 ELSEWHERE: Final = object()

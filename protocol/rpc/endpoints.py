@@ -30,6 +30,7 @@ from protocol.network.listening import wait_for_room
 from protocol.network.net import RealNetwork
 from protocol.rpc import events, keeping, token_checks
 from protocol.rpc.connection import Connection, ConnectionLimits
+from protocol.rpc.deadlines import LongWait
 from protocol.rpc.handshake import ClientConnection, ServerAuth, ServerConnection
 from protocol.rpc.items import Items
 from protocol.rpc.peer import Peer
@@ -120,14 +121,13 @@ async def open_peer(
     where = Address.parse(address) if isinstance(address, str) else address
     channel: Channel | None = None
     try:
-        with trio.fail_after(timeout):
+        with LongWait(timeout):
             channel = await (network or RealNetwork()).connect(where, security)
             connection = ClientConnection(security.client(channel.link), wanted=name or where.sock, limits=limits)
             return await _begin(nursery, connection, channel, security, service, silence_s)
+        raise TimedOut(f"no connection to {where} within {timeout:g} s")
     except BaseException as error:
         await _close(channel)
-        if isinstance(error, trio.TooSlowError):
-            raise TimedOut(f"no connection to {where} within {timeout:g} s") from None
         if isinstance(error, trio.BrokenResourceError):
             raise PeerError(f"the connection to {where} broke during the handshake") from error
         raise
@@ -148,7 +148,7 @@ async def open_pair(
     Each knows the other by birth: its identity and levels are `pair_identity` and `pair_levels` of the settings.
     """
     try:
-        with trio.fail_after(HANDSHAKE_S):
+        with LongWait(HANDSHAKE_S):
             link = channel.link
             connection: Connection = (
                 ServerConnection(security.server(link), limits=limits)
@@ -156,10 +156,9 @@ async def open_pair(
                 else ClientConnection(security.client(link), limits=limits)
             )
             return await _begin(nursery, connection, channel, security, service, silence_s)
+        raise TimedOut(f"no word from the other end of the pair within {HANDSHAKE_S:g} s")
     except BaseException as error:
         await _close(channel)
-        if isinstance(error, trio.TooSlowError):
-            raise TimedOut(f"no word from the other end of the pair within {HANDSHAKE_S:g} s") from None
         if isinstance(error, trio.BrokenResourceError):
             raise PeerError("the pair broke during the handshake") from error
         raise
@@ -334,19 +333,17 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
     handshake_s = serving.bounds.handshake_s
     try:
         await _await_turn(serving, incoming)
-        with trio.fail_after(handshake_s):
+        with LongWait(handshake_s):
             channel = await incoming.open(serving.security)
             side = serving.security.server(channel.link)
             if token_checks.may_be_shown(side.methods()):
                 await token_checks.load()
             peer = _peer_over(serving, channel, side)
             return peer, await peer.shake_hands()
+        raise TimedOut(f"no handshake within {handshake_s:g} s")
     except (PoolError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
         label = channel.link.label if channel else incoming.label
         serving.admission.refusals.say(incoming.origin, f"connection from {label} refused: {_reason(error)}")
-    except trio.TooSlowError:
-        why = f"no handshake within {handshake_s:g} s"
-        serving.admission.refusals.say(incoming.origin, f"connection from {incoming.label} refused: {why}")
     except BaseException:
         incoming.close()
         await _close(channel)
@@ -359,7 +356,7 @@ async def _meet(serving: _Serving, incoming: Incoming) -> tuple[Peer | None, lis
 async def _await_turn(serving: _Serving, incoming: Incoming) -> None:
     """Until the first byte has come, and it is this one's turn; the pool's own need not wait for theirs."""
     first_byte_s = serving.bounds.first_byte_s
-    with trio.move_on_after(first_byte_s) as waited:
+    with LongWait(first_byte_s) as waited:
         await incoming.spoken()
     if waited.cancelled_caught:
         raise PeerError(f"nothing was said within {first_byte_s:g} s")

@@ -17,6 +17,7 @@ import trio
 
 from daemons.schedd.claims.next_job import serves
 from pool.jobs.claims.events import Unneeded
+from protocol.rpc.deadlines import LongWait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ class KeptSlots:
 
     async def _watch(self, claims: Sequence[Claim], keep_s: float) -> None:
         """Use them, or give them back."""
-        with trio.move_on_after(keep_s):
+        with LongWait(keep_s):
             while any(claim in self._kept for claim in claims):
                 news = trio.Event()
                 self._claims.idle.add(news)

@@ -25,6 +25,7 @@ from pool.jobs.queue.cluster import Job
 from pool.jobs.vocabulary.nodes import is_gang
 from pool.jobs.waiting.autoclusters import is_timeless
 from pool.jobs.waiting.order import Fits
+from protocol.rpc.deadlines import LongWait
 
 if TYPE_CHECKING:
     from daemons.schedd.claims.claims import Claims
@@ -155,7 +156,7 @@ def note_begin(core: Core, job: Job, claim: Claim, expanded: dict[str, object]) 
 
 async def keep_idle(claims: Claims, claim: Claim, keep_s: float) -> Shadow | None:
     """Hold on to the slot for a while, as its last job asked for: another that fits may be on its way."""
-    with trio.move_on_after(keep_s):
+    with LongWait(keep_s):
         while claim.life.may_have_job and not claims.stopping:
             following = next_job(claims, claim)
             if following is not None:

@@ -20,6 +20,7 @@ from pool.base.ids import ClaimId
 from pool.jobs.claims.events import Held, LinkLost, NotHeld, Spoken, Unreached
 from protocol.messages.startd import ClaimAnswer, KeepAlive, ReconnectAnswer, ReconnectClaim, RequestClaim
 from protocol.rpc import endpoints
+from protocol.rpc.deadlines import LongWait
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.peer import CALL_TIMEOUT_S
 from protocol.security.needs import EXECUTE
@@ -134,11 +135,11 @@ class StartdLink:
                     retry_s = RETRY_FIRST_S
                     continue
                 self._expire()
-                with trio.move_on_after(retry_s):
+                with LongWait(retry_s):
                     await self._changed.wait()
                 retry_s = min(RETRY_MAX_S, 2 * retry_s)
                 continue
-            with trio.move_on_after(min(claim.alive_s for claim in self.claims)) as quiet:
+            with LongWait(min(claim.alive_s for claim in self.claims)) as quiet:
                 await self._changed.wait()
             if quiet.cancelled_caught and self.claims:
                 await self._renew()
@@ -148,7 +149,7 @@ class StartdLink:
     async def _may_have_claims_soon(self) -> bool:
         """Keep the connection for a while, so that the next claim need not make one."""
         self._changed = trio.Event()
-        with trio.move_on_after(LINGER_S) as quiet:
+        with LongWait(LINGER_S) as quiet:
             await self._changed.wait()
         connected = self._peer is not None and not self._peer.is_closed
         return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))

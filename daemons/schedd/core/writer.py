@@ -26,6 +26,7 @@ from pool.base.errors import PoolError
 from pool.jobs.queue.cluster import Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.store import WriteBatch, checkpoint, commit, file_of, open_beside
+from protocol.rpc.deadlines import LongWait
 
 LAZY_S: Final = 0.02
 NOTES_S: Final = 2.0
@@ -156,7 +157,7 @@ class Writer:
         connection = await self._threads.run_sync(open_beside, self._file)
         try:
             while True:
-                with trio.move_on_after(self._clean_s()):
+                with LongWait(self._clean_s()):
                     await self._full.wait()
                 self._full = trio.Event()
                 await self._threads.run_sync(checkpoint, connection)

@@ -30,6 +30,7 @@ from pool.jobs.vocabulary.hold_codes import HoldCode, VacateCode
 from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.vocabulary.universes import Universe
 from protocol.messages.common import StopHow
+from protocol.rpc.deadlines import LongWait
 
 if TYPE_CHECKING:
     from daemons.daemon_core.world import ZygoteLike
@@ -101,7 +102,7 @@ class LocalJobs:
                     self._waiting.pop(job, None)
                     self.core.give_up(job, error)
                 await pace.breathe()
-            with trio.move_on_after(wait_s):
+            with LongWait(wait_s):
                 await self._wake.wait()
 
     def _place(self, job: Job) -> tuple[int, JobId]:

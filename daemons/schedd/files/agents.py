@@ -29,6 +29,7 @@ from pool.jobs.agent_trust import AgentTrust
 from pool.jobs.queue.store import EventRow
 from pool.jobs.userlog.recovery import UNMARKED_MAX
 from protocol.messages.agent import AppendEvents, AskUpToDate, CloseTransfer, LogEvent, OpenTransfer
+from protocol.rpc.deadlines import LongWait
 from protocol.rpc.remote import RemoteError, TimedOut, TooLong
 from protocol.wire.message import Request
 
@@ -126,7 +127,7 @@ class UserAgent:
     async def open_transfer(self, request: OpenTransfer) -> str:
         """Let a starter move a job's files, also through agents that come after this one; where it finds them."""
         self._transfers[request.activation] = request
-        with trio.move_on_after(self._agents.timeout_s):
+        with LongWait(self._agents.timeout_s):
             peer = await self.peer()
             await self._ask(peer, request)
             return peer.address
@@ -141,7 +142,7 @@ class UserAgent:
 
     async def is_up_to_date(self, job_ad: ClassAd) -> bool:
         """Whether the job need not run, as its output is newer than its input."""
-        with trio.move_on_after(self._agents.timeout_s):
+        with LongWait(self._agents.timeout_s):
             return (await self._ask(await self.peer(), AskUpToDate(job_ad=job_ad))).answer
         raise TimedOut(f"the file agent of {self.owner} does not answer")
 
@@ -181,7 +182,7 @@ class UserAgent:
         return peer
 
     async def _started(self) -> AgentPeer:
-        with trio.move_on_after(self._agents.timeout_s):
+        with LongWait(self._agents.timeout_s):
             return await self._agents.start_agent(self.owner)
         raise TimedOut(f"the file agent of {self.owner} does not say anything")
 
@@ -222,7 +223,7 @@ class UserAgent:
     async def run(self) -> None:
         """Append what is put, until there has been nothing to do for a while."""
         while True:
-            with trio.move_on_after(IDLE_S) as idle:
+            with LongWait(IDLE_S) as idle:
                 await self._wake.wait()
             if idle.cancelled_caught and not self._queue and not self._transfers:
                 self._agents.forget(self)  # before anybody else can run: what comes now gets another agent
@@ -398,7 +399,7 @@ class Agents:
         """Wait until a user's event is in its log, or has been late for so long that nobody may be kept waiting."""
         agent = self._users.get(owner)
         if agent is not None:
-            with trio.move_on_after(self.timeout_s):
+            with LongWait(self.timeout_s):
                 await agent.wait(seq)
 
     async def settled(self, owner: str, patience_s: float = SETTLE_S) -> None:

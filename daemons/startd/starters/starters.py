@@ -51,6 +51,7 @@ from protocol.messages.starter import (
     ServeHomes,
     StarterAwake,
 )
+from protocol.rpc.deadlines import LongWait
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
 from protocol.wire.message import DONE, Done
@@ -275,7 +276,7 @@ class Starters:
             for execute in (executes - there).elements():
                 await self._make_spare(execute, rehearses=is_used)
             self._let_go(self._beyond(count, executes))
-            with trio.move_on_at(self._used_until if is_used else math.inf):
+            with LongWait(self._used_until - trio.current_time() if is_used else math.inf):
                 await wanted.wait()
             await trio.sleep(REFILL_PAUSE_S)  # the job that was just started goes first
 
@@ -349,7 +350,7 @@ class Starters:
         status = await starter.process.wait()
         if starter.peer is not None:
             if status == 0:  # it left nobody who could hold its end open, and its last word may not have been read yet
-                with trio.move_on_after(LEAVE_S):
+                with LongWait(LEAVE_S):
                     await starter.peer.closed.wait()
             starter.peer.abort("the starter ended")
         tidy = status == 0 and not starter.activation

@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daemons.base.sync import Backoff, Signal, first_of
+from tests.scopes import scopes
 
 
 async def test_a_signal_wakes_all_who_wait_and_can_be_waited_for_again(nursery: trio.Nursery) -> None:
@@ -117,6 +118,16 @@ async def test_a_cancelled_race_is_cancelled_and_leaves_nobody(autojump_clock: M
         pytest.fail("a cancelled wait has ended")
     assert outer.cancelled_caught
     assert left == [3, 3]
+
+
+async def test_races_that_are_won_in_time_leave_nothing(autojump_clock: MockClock) -> None:
+    event = trio.Event()
+    event.set()
+    assert await first_of(event, timeout_s=600) is event
+    before = scopes()
+    for _ in range(50):
+        assert await first_of(event, timeout_s=600) is event
+    assert scopes() <= before
 
 
 async def test_what_fails_in_a_race_is_raised(autojump_clock: MockClock) -> None:

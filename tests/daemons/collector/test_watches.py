@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from pool.ads.seen import AdNews, SeenAds
 from pool.classad import ClassAd
 from protocol.messages.collector import AdUpdate, InvalidateAds, UpdateAds, WatchAds
 from tests.daemons.one_host import OneHost, one_host
+from tests.scopes import scopes
 
 Clock = trio.testing.MockClock
 
@@ -121,6 +123,18 @@ async def test_who_watches_a_collector_for_long_is_told_at_once_what_is_gone(
         watcher.seen.forget_token()
         async with watcher.watching():
             assert watcher.news() == ["-a@n"]
+
+
+async def test_what_a_watcher_was_told_leaves_nothing(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with one_host(tmp_path) as host:
+        await host.start("collector")
+        async with host.connected("collector") as peer, Watcher(host).watching():
+            await peer.call(UpdateAds(updates=[a_machine("a@n", Memory=1)]))
+            before = scopes()
+            for memory in range(2, 52):
+                await peer.call(UpdateAds(updates=[a_machine("a@n", Memory=memory)]))
+                await wait_all_tasks_blocked()
+            assert scopes() - before < 10
 
 
 async def test_only_changes_of_what_is_wanted_are_told(tmp_path: Path, autojump_clock: Clock) -> None:
