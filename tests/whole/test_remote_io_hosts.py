@@ -168,6 +168,10 @@ def test_a_cut_that_is_longer_than_the_lease_has_the_job_begin_again(pool: Pool)
         pool, here, f"executable = /bin/sh\narguments = \"-c '{script}'\"\njob_lease_duration = {LEASE_S}\n"
     )
     pool.home.until(lambda: (here / "counted").exists(), "the job at work")
+    # A start of which the schedd has not heard yet is none that it counts.
+    pool.home.until(
+        lambda: [job.eval("NumJobStarts") for job in pool.home.jobs(str(cluster))] == [1], "the start counted"
+    )
     with pool.net.unplugged(pool.home.address):
         pool.home.until(lambda: "The job ended" in ended_of(pool, cluster), "the eviction")
     (here / "go").touch()
