@@ -104,7 +104,6 @@ def figures() -> Iterator[Figure]:
         yield from _throughput(pool, "no transfer", transfer=False, aims=(">= 120", "<= 12"))
         yield from _loop_lag(pool)
         yield from _throughput(pool, "file transfer", transfer=True, aims=(">= 80", "<= 16"))
-    yield from _resting_memory()
     with bench({"NUM_CPUS": "1", "START": "False"}) as pool:
         yield from _big_queue(pool)
 
@@ -184,31 +183,21 @@ def _idle_memory(pool: Bench) -> Iterator[Figure]:
 
 
 def _running_memory(pool: Bench) -> Iterator[Figure]:
-    yield _memory_of_each(pool, "memory for each running job", "sleeping jobs")
-
-
-def _resting_memory() -> Iterator[Figure]:
-    """The same with STARTER_REST_AFTER."""
-    with bench({"NUM_CPUS": str(SLOTS), "STARTER_REST_AFTER": "1"}) as pool:
-        _settle()
-        yield _memory_of_each(
-            pool, "memory for each job whose starter rests", "sleeping jobs whose starters rest", rest=True
-        )
-
-
-def _memory_of_each(pool: Bench, name: str, jobs: str, *, rest: bool = False) -> Figure:
+    """For each of many sleeping jobs: while it is new, and when its starter rests (STARTER_REST_AFTER)."""
     before = pss_bytes(pool.daemons())
     description = f"executable = /bin/sleep\narguments = 600\nshould_transfer_files = NO\nqueue {SLOTS}\n"
     cluster = pool.submit(description)
     pool.until_status(cluster, 2, count=SLOTS)
-    if rest:
-        pool.until(lambda: len(resting_keepers(pool)) == SLOTS, "all starters to rest")
+    time.sleep(SETTLE_S)
+    new = pss_bytes(pool.daemons()) - before
+    pool.until(lambda: len(resting_keepers(pool)) == SLOTS, "all starters to rest")
     merging = _settle()
-    used = pss_bytes(pool.daemons()) - before
+    resting = pss_bytes(pool.daemons()) - before
     pool.tool("condor_rm", str(cluster))
     pool.until(lambda: not pool.jobs(str(cluster)), "an empty queue")
-    how = f"growth of the PSS of all of the pool's processes with {SLOTS} {jobs}, for each job; {merging}"
-    return Figure(name, used / SLOTS / MB, "MB", how, "<= 5")
+    how = f"growth of the PSS of all of the pool's processes with {SLOTS} sleeping jobs, for each job"
+    yield Figure("memory for each new job", new / SLOTS / MB, "MB", f"{how}, before its starter rests")
+    yield Figure("memory for each running job", resting / SLOTS / MB, "MB", f"{how}; {merging}", "<= 5")
 
 
 # ---- many jobs

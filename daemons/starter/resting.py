@@ -28,6 +28,8 @@ from pool.execute.scratch import LATEST_LOOK_S
 from protocol.messages.starter import MayRest, RunJob, StarterAwake
 from protocol.wire import codec
 
+TELL_S: Final = 5.0
+"""How long a job's end may wait until its schedd knows that the starter is awake."""
 EXTRA_BYTES_MAX: Final = 32 * 1024
 """How much a job may have set by chirp that its keeper tells in the starter's place."""
 
@@ -55,22 +57,34 @@ class Resting:
         while True:
             await trio.sleep(context.settings.rest_after_s)
             fault("starter.wants_rest")
-            # The schedd first: it must not take the end of the connection for a loss.
-            if not self._is_alone or not await self.link.rests():
-                continue
-            fault("starter.rest_told")
-            try:
-                await context.startd.call(MayRest(activation=request.activation))
-            except PeerError as error:
-                context.log.full(f"The starter does not rest: {error}", job=request.job_id)
-                await self.link.rests_not()
-                continue
-            fault("starter.may_rest")
-            # An order may have come before the answer did.
             if self._is_alone:
-                with suppress(OSError):  # no descriptor more, say
-                    self._go(kept, job, limit, outputs)
-            await context.startd.notify(StarterAwake(activation=request.activation))
+                try:
+                    await self._ask(kept, job, limit, outputs)
+                finally:
+                    await self._stay()
+
+    async def _ask(self, kept: Kept, job: ClassAd, limit: int, outputs: Outputs | None) -> None:
+        """Go if nobody minds; returns when the starter is to stay."""
+        context, request = self.context, self.request
+        # The schedd first: it must not take the end of the connection for a loss.
+        if not await self.link.rests():
+            return
+        fault("starter.rest_told")
+        try:
+            await context.startd.call(MayRest(activation=request.activation))
+        except PeerError as error:
+            context.log.full(f"The starter does not rest: {error}", job=request.job_id)
+            return
+        fault("starter.may_rest")
+        # An order may have come before the answer did.
+        if self._is_alone:
+            with suppress(OSError):  # no descriptor more, say
+                self._go(kept, job, limit, outputs)
+
+    async def _stay(self) -> None:
+        """Tell whoever may take it for one that rests: also when the job ended while an answer was on its way."""
+        with trio.move_on_after(TELL_S, shield=True), suppress(PeerError):
+            await self.context.startd.notify(StarterAwake(activation=self.request.activation))
             await self.link.rests_not()
 
     @property

@@ -15,7 +15,7 @@ import pytest
 from daemons.base.linux import descendants
 from tests.whole.probe import Probe
 from tests.whole.real_pool import RealPool, real_pool
-from tests.whole.rest import name_of, resting_keepers
+from tests.whole.rest import name_of, resting_keepers, starters_of
 from tests.whole.test_crashes_by_stage import go_on, processes_of_jobs, zygote_of
 
 STAGES = {
@@ -180,3 +180,17 @@ def test_p2_a_job_ends_that_is_told_to_leave_before_its_starter_has_taken_it_ove
     go_on(starter)
     pool.until_gone(cluster)
     pool.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in inner), "the end of its processes")
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_while_the_startd_is_asked_for_rest_leaves_no_starter(pool: RealPool) -> None:
+    probe, keeper, starter = at_stage(pool, "schedd knows")
+    startd = pool.pid_of("startd")
+    os.kill(startd, signal.SIGSTOP)
+    go_on(starter)
+    pool.until(lambda: _state(starter) == "S", "the starter to wait for an answer")
+    (probe.directory / "go").touch()
+    pool.until(lambda: probe.trace()[-1:] == ["end"] and not processes_of_jobs(pool), "the end of the job")
+    go_on(startd)
+    assert_all_is_well(pool, probe)
+    pool.until(lambda: not starters_of(keeper), "the end of the starter")

@@ -34,6 +34,7 @@ from protocol.messages.starter import HomesServer, ServeHomes, StarterSlot
 from protocol.network.channel import Channel
 from protocol.rpc import endpoints
 from protocol.rpc.endpoints import Peer
+from protocol.rpc.remote import TimedOut
 from protocol.rpc.service import Answer, Service
 from protocol.security import needs
 from protocol.security.identity import Link
@@ -175,9 +176,14 @@ class Births:
             return
         awake = starter.awake.next()
         # Whoever says that it is awake is the one to speak to: the one that was about to rest may have stayed.
-        await self._open(starter, await starter.line.call())
-        if await first_of(awake, starter.gone, timeout_s=ORDER_TIMEOUT_S) is None:
-            starter.process.kill(signal.SIGKILL)
+        try:
+            await self._open(starter, await starter.line.call())
+            if await first_of(awake, starter.gone, timeout_s=ORDER_TIMEOUT_S) is None:
+                raise TimedOut(f"no starter has taken over from the keeper within {ORDER_TIMEOUT_S:g} s")
+        except (PoolError, OSError, trio.BrokenResourceError):
+            if starter.rests:  # nobody is there who would ever do what it was told
+                starter.process.kill(signal.SIGKILL)
+            raise
 
     def _payload(self, execute: str, rehearses: bool) -> bytes:
         key = execute, rehearses
