@@ -123,10 +123,15 @@ class Starters:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the zygote and the spare starters; started when starters can be forked."""
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._zygote.run)
-            Tasks(nursery, self._start.log).keep(self._keep_spares)
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._zygote.run)
+                Tasks(nursery, self._start.log).keep(self._keep_spares)
+                task_status.started()
+        finally:
+            self._births.free_keepers.let_go()
+            for line in [starter.line for starter in self.living if starter.line is not None]:
+                line.close()
 
     def forget_settings(self) -> None:
         """The configuration has changed: starters made from now on get the new one."""
