@@ -513,7 +513,7 @@ class JobRun:
             from_checkpoint=self._outputs is not None and self._outputs.goes_on,
             in_pid_namespace=terms.isolation.processes,
             disk_is_enforced=self._disk.enforced,
-            devices=bool(self._figures.of_devices),
+            devices=any(name.lower().startswith("assigned") for name in self.slot),
             borrows=bool(terms.cpus or terms.group_id),
             is_node=self.job.eval_int("JobUniverse") == Universe.PARALLEL,
             has_remote_io=wants_remote_io(self.job),

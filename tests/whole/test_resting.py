@@ -211,14 +211,22 @@ def test_a_job_that_calls_by_chirp_wakes_its_starter(pool: RealPool, home: Path)
     assert (ad.eval_int("ExitCode"), ad.eval_int("ChirpSaid")) == (0, 42)
 
 
+def test_a_starter_stays_with_a_job_whose_devices_are_watched() -> None:
+    assert_stays({"MACHINE_RESOURCE_LASERS": "red, blue"}, "request_lasers = 1", "its devices are watched")
+
+
 @pytest.mark.skipif(not can_isolate(), reason="takes root's rights")
 def test_a_starter_stays_with_a_job_that_has_a_pid_namespace_which_would_end_with_it() -> None:
-    knobs = {"STARTER_REST_AFTER": 1, "USE_PID_NAMESPACES": "true", "STARTER_DEBUG": "D_FULLDEBUG"}
-    with real_pool(NUM_CPUS=1, **knobs) as pool, home_in(pool) as home:
-        cluster = pool.submit(JOB.format(home=home, end="exit 3", more="", count=1), cwd=home)
-        said = "its pid namespace ends with its starter"
+    assert_stays({"USE_PID_NAMESPACES": "true"}, "", "its pid namespace ends with its starter")
+
+
+def assert_stays(knobs: dict[str, str], more: str, why: str) -> None:
+    """A job's starter says that it does not rest; the job ends as any."""
+    more_knobs = {"STARTER_REST_AFTER": 1, "STARTER_DEBUG": "D_FULLDEBUG", **knobs}
+    with real_pool(NUM_CPUS=1, **more_knobs) as pool, home_in(pool) as home:
+        cluster = pool.submit(JOB.format(home=home, end="exit 3", more=more, count=1), cwd=home)
         logs = pool.directory / "log"
-        pool.until(lambda: any(said in path.read_text() for path in logs.glob("StarterLog.*")), "the starter to stay")
+        pool.until(lambda: any(why in path.read_text() for path in logs.glob("StarterLog.*")), "the starter to stay")
         (home / "go").touch()
         (ad,) = pool.until_done(cluster)
         assert (ad.eval("ExitCode"), ad.eval("NumJobStarts")) == (3, 1)
