@@ -28,7 +28,7 @@ from benchmarks.pool_run import Bench, bench
 from benchmarks.scale_cycle import cycle
 from pool.ads.kept import KeptAd
 from pool.classad import ClassAd
-from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, QueryAds, UpdateAds, UpdateAlike
+from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, QueryAds, UpdateAlike
 from protocol.rpc.blocking import BlockingPeer
 from protocol.wire.ad_table import pack_rows
 
@@ -88,9 +88,13 @@ def _cpu(process: psutil.Process) -> float:
 def _whole(peer: BlockingPeer, model: ClassAd, size: int, version: int) -> None:
     for at in range(0, size, A_MESSAGE):
         updates = [_update(model, number, version) for number in range(at, at + A_MESSAGE)]
-        privates = [KeptAd(one.private) for one in updates if one.private is not None]
-        table, private = pack_rows([KeptAd(one.ad) for one in updates]), pack_rows(privates)
-        peer.call(UpdateAlike(table=table, private=private, versions=[version] * A_MESSAGE), timeout=WAIT_S)
+        peer.call(_as_rows(updates), timeout=WAIT_S)
+
+
+def _as_rows(updates: list[AdUpdate]) -> UpdateAlike:
+    privates = [KeptAd(one.private) for one in updates if one.private is not None]
+    table, private = pack_rows([KeptAd(one.ad) for one in updates]), pack_rows(privates)
+    return UpdateAlike(table=table, private=private, versions=[one.version for one in updates])
 
 
 def _update(model: ClassAd, number: int, version: int) -> AdUpdate:
@@ -174,7 +178,7 @@ def _startds(pool: Bench, model: ClassAd, collector: psutil.Process) -> Iterator
         yield Figure("memory of a startd's connection", grown, "B", f"resident, of {STARTDS}")
         before = _cpu(collector)
         for number, peer in enumerate(peers):
-            peer.call(UpdateAds(updates=[_update(model, number, 3)]), timeout=WAIT_S)
+            peer.call(_as_rows([_update(model, number, 3)]), timeout=WAIT_S)
         yield Figure("report of one startd", (_cpu(collector) - before) / STARTDS * 1e6, "us of CPU", "whole, one ad")
         before = _cpu(collector)
         for number, peer in enumerate(peers):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from sys import intern
 from typing import Final, NamedTuple
@@ -28,7 +27,7 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.senders import bound_to, may_give
 from daemons.daemon_core.tasks import Tasks
 from pool.ads.absent import AbsentAds
-from pool.ads.kept import KeptAd
+from pool.ads.kept import KeptAd, came
 from pool.ads.key import Key, key_of
 from pool.ads.limits import asked_for, daemon_limits
 from pool.ads.table import ANY, AdStore, Place, StoredAd
@@ -60,6 +59,7 @@ from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64
 OFFLINE_TYPE: Final = "machine"
+_OFFLINE, _LIFETIME = "offline", "classadlifetime"
 TABLE_ROWS_MAX: Final = 256
 TABLE_CELLS_MAX: Final = 32_768
 
@@ -124,7 +124,8 @@ class Collector:
 
     async def update(self, peer: Peer, request: UpdateAds) -> Done:
         """Keep the ads; those that cannot be kept keep no other out, and the first of them is named."""
-        return await self._update(peer, (_whole(update) for update in request.updates))
+        # The message may be looked at by others yet: what is kept is a copy.
+        return await self._update(peer, map(_whole, request.updates))
 
     async def update_alike(self, peer: Peer, request: UpdateAlike) -> Done:
         """The same of ads that came as rows."""
@@ -132,17 +133,17 @@ class Collector:
         secrets: Sequence[KeptAd | None] = unpack_rows(request.private) if request.private else [None] * len(ads)
         if not len(ads) == len(secrets) == len(versions):
             raise PeerError(f"{len(ads)} ads with {len(secrets)} private halves and {len(versions)} versions")
-        return await self._update(peer, map(_row, ads, secrets, versions))
+        return await self._update(peer, map(_Update, ads, secrets, versions))
 
     async def _update(self, peer: Peer, updates: Iterable[_Update]) -> Done:
-        requirements = self._start.config.expr("COLLECTOR_REQUIREMENTS")
-        refused: PoolError | None = None
-        pace, others_ran = Pace(), True
+        giver, refused, pace, others_ran = self._giver(peer), None, Pace(), False
+        self._start.security.revoked.check(peer.link.certificate)  # of a host that is not yet cut off
         for update in updates:
-            if others_ran:  # else nobody can have been put out since the last look
-                self._start.security.revoked.check(peer.link.certificate)  # of a host that is not yet cut off
+            if others_ran:  # else nobody can have been put out since the last look, and nothing else has changed
+                self._start.security.revoked.check(peer.link.certificate)
+                giver = self._giver(peer)
             try:
-                self._keep_whole(peer, update, requirements)
+                self._keep_whole(giver, update)
             except PoolError as error:
                 refused = refused or error
             others_ran = await pace.breathe()
@@ -150,84 +151,88 @@ class Collector:
             raise refused
         return DONE
 
+    def _giver(self, peer: Peer) -> _Giver:
+        return _Giver(peer, self._start.world.wall(), self._start.config.expr("COLLECTOR_REQUIREMENTS"))
+
     async def change(self, peer: Peer, request: ChangeAds) -> ChangesKept:
         """Keep ads as they are after the changes; name those that have to be sent whole."""
-        requirements = self._start.config.expr("COLLECTOR_REQUIREMENTS")
-        whole, refused, pace = [], None, Pace()
+        giver, whole, refused, pace, others_ran = self._giver(peer), [], None, Pace(), False
+        self._start.security.revoked.check(peer.link.certificate)
         for number, change in enumerate(request.changes):
-            self._start.security.revoked.check(peer.link.certificate)
+            if others_ran:
+                self._start.security.revoked.check(peer.link.certificate)
+                giver = self._giver(peer)
             try:
-                if not self._keep_changed(peer, change, requirements):
+                if not self._keep_changed(giver, change):
                     whole.append(number)
             except PoolError as error:
                 refused = refused or error
-            await pace.breathe()
+            others_ran = await pace.breathe()
         if refused is not None:
             raise refused
         return ChangesKept(whole=whole)
 
-    def _keep_changed(self, peer: Peer, change: AdChanges, requirements: Expr | None) -> bool:
+    def _keep_changed(self, giver: _Giver, change: AdChanges) -> bool:
         """Keep what the ad is now; false where it is not the one that the sender means, of whom it must be."""
-        stored = self._table.get(change.ad_type, change.name)
-        if stored is None or not stored.version or stored.version != change.base:
+        before = self._table.get(change.ad_type, change.name)
+        if before is None or not before.version or before.version != change.base:
             return False
-        kept = stored.kept.changed_by(Delta(change.changed, change.removed))
-        arrived = _arrived(peer, kept.view(), stored)
-        if stored.sender != arrived.sender or arrived.place.key != stored.key:
+        kept = before.kept.changed_by(Delta(change.changed, change.removed))
+        arrived = _arrived(giver, kept, before)
+        if before.sender != arrived.sender or arrived.place.key != before.key:
             return False
-        secret = stored.secret if change.private is None else KeptAd(change.private)
-        self._keep(peer, arrived, secret, change.version, requirements, kept.having)
+        secret = before.secret if change.private is None else KeptAd(change.private)
+        self._keep(giver, arrived, before, secret, change.version, kept.having)
         return True
 
-    def _keep_whole(self, peer: Peer, update: _Update, requirements: Expr | None) -> None:
-        ad, secret, version, to_keep = update
-        arrived = _arrived(peer, ad)
-        there = self._table.at_place(arrived.place)
-        like = None if there is None else there.kept
-        self._keep(peer, arrived, secret, version, requirements, lambda said: to_keep(said, like=like))
+    def _keep_whole(self, giver: _Giver, update: _Update) -> None:
+        came, secret, version = update
+        arrived = _arrived(giver, came)
+        before = self._table.at_place(arrived.place)
+        like, like_secret = (None, None) if before is None else (before.kept, before.secret)
+        kept_secret = None if secret is None else secret.to_keep(like=like_secret)
+        self._keep(giver, arrived, before, kept_secret, version, lambda said: came.to_keep(said, like=like))
 
     def _keep(
         self,
-        peer: Peer,
+        giver: _Giver,
         arrived: _Arrived,
+        before: StoredAd | None,
         secret: KeptAd | None,
         version: int,
-        requirements: Expr | None,
         having: Callable[[dict[str, object]], KeptAd],
     ) -> None:
         """Keep the ad, `having` what the collector says of it."""
         ad, place, sender = arrived
-        before = self._table.at_place(place)
-        self._may_keep(peer, arrived, before)
-        if requirements is not None and not is_true(requirements.eval(ad)):
+        self._may_keep(giver, arrived, before)
+        if giver.requirements is not None and not is_true(giver.requirements.eval(ad.view())):
             raise UserError(f"COLLECTOR_REQUIREMENTS refuses the ad {place.name}")
-        now = self._start.world.wall()
-        said: dict[str, object] = {
-            "LastHeardFrom": int(now),
-            "AuthenticatedIdentity": peer.identity,
-            "AuthenticationMethod": peer.method,
-        }
-        offline = place.key[0] == OFFLINE_TYPE and is_offline(ad)
-        if offline and "ClassAdLifetime" not in ad:
-            said["ClassAdLifetime"] = int(self._start.config.seconds("OFFLINE_EXPIRE_ADS_AFTER"))
+        said = giver.said
+        offline = place.key[0] == OFFLINE_TYPE and ad.get(_OFFLINE) is not None and is_offline(ad.view())
+        if offline and ad.get(_LIFETIME) is None:
+            said = {**said, "ClassAdLifetime": int(self._start.config.seconds("OFFLINE_EXPIRE_ADS_AFTER"))}
         if offline and before is not None and is_offline(before.kept.view()):
-            said |= {name: value for name, value in noted(before.kept.view()).items() if name not in ad}
+            told = ad.view()
+            said = said | {name: value for name, value in noted(before.kept.view()).items() if name not in told}
         if not place.ad_type or not place.name:
             raise UserError("an ad for the collector needs MyType and Name")
         earliest = self._table.next_expiry()
-        stored = self._table.put_at(place, having(said), secret, now=now, sender=sender, version=version)
+        stored = self._table.put_at(place, having(said), secret, now=giver.now, sender=sender, version=version)
         self._absent.forget(place)
         self._persistent.note(place.key, stays=offline)
         self._updates += 1
         if before is None:
-            self._start.log.full("New ad.", type=place.ad_type, name=place.name, sender=peer.identity)
+            self._start.log.full("New ad.", type=place.ad_type, name=place.name, sender=giver.peer.identity)
         if earliest is None or stored.expires_at < earliest:
             self._expiry_moved.fire()
 
-    def _may_keep(self, peer: Peer, arrived: _Arrived, before: StoredAd | None) -> None:
+    def _may_keep(self, giver: _Giver, arrived: _Arrived, before: StoredAd | None) -> None:
         """Denied where the peer may not publish the ad."""
         ad, (_, ad_type, name), sender = arrived
-        self._require(peer, ad_type)
+        peer = giver.peer
+        if ad_type not in giver.may_publish:
+            self._require(peer, ad_type)
+            giver.may_publish.add(ad_type)
         if not may_give(peer, ad):
             self._start.log.always(f"{peer} publishes what is not its own: {ad_type} {name} of {_machine(ad)}.")
             raise Denied(f"the ad {ad_type} {name} of {_machine(ad)} does not belong to {peer.host_name}")
@@ -272,8 +277,8 @@ class Collector:
 
     def _take_back(self, peer: Peer, stored: StoredAd) -> bool:
         host = bound_to(peer)
-        others = bool(peer.pool) and stored.sender != _sender(peer, stored.kept.view())
-        if others or _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.kept.view(), host)):
+        others = bool(peer.pool) and stored.sender != _sender(peer.identity, stored.kept)
+        if others or _publisher(stored.ad_type).objection(peer.who) or (host and not belongs(stored.kept, host)):
             self._start.log.always(f"{peer} may not take back {stored.ad_type} {stored.name}.")
             return False
         self._start.log.full("Ad taken back.", type=stored.ad_type, name=stored.name, by=peer.identity)
@@ -389,6 +394,11 @@ def _publisher(ad_type: str) -> needs.Need:
     return PUBLISHERS.get(ad_type.lower(), needs.OTHER_ADS)
 
 
+def _whole(update: AdUpdate) -> _Update:
+    private = update.private
+    return _Update(came(update.ad), None if private is None else came(private), update.version)
+
+
 def _batch(ads: list[KeptAd], wanted: Sequence[str], as_table: bool) -> AdBatch:
     """Some ads of an answer, with the attributes that are wanted (none named: all)."""
     if as_table:
@@ -397,44 +407,47 @@ def _batch(ads: list[KeptAd], wanted: Sequence[str], as_table: bool) -> AdBatch:
 
 
 class _Update(NamedTuple):
-    """An ad that is to be kept: what is to be read of it, its private half, its version, and how it is kept."""
+    """An ad that came, its private half, and its version."""
 
-    ad: ClassAd
+    ad: KeptAd
     secret: KeptAd | None
     version: int
-    to_keep: Callable[..., KeptAd]
 
 
-def _whole(update: AdUpdate) -> _Update:
-    # The message may be looked at by others yet: what is kept is a copy.
-    secret = None if update.private is None else KeptAd(update.private)
-    return _Update(update.ad, secret, update.version, partial(KeptAd, update.ad))
+class _Giver:
+    """Who publishes, until others run: what holds for all of its ads in a message is found out once."""
 
-
-def _row(came: KeptAd, secret: KeptAd | None, version: int) -> _Update:
-    return _Update(came.view(), None if secret is None else secret.to_keep(), version, came.to_keep)
+    def __init__(self, peer: Peer, now: float, requirements: Expr | None) -> None:
+        self.peer, self.identity, self.now, self.requirements = peer, peer.identity, now, requirements
+        self.may_publish: set[str] = set()
+        """Types of ads, as they are spelt."""
+        self.said: dict[str, object] = {
+            "LastHeardFrom": int(now),
+            "AuthenticatedIdentity": self.identity,
+            "AuthenticationMethod": peer.method,
+        }
 
 
 class _Arrived(NamedTuple):
-    """An ad that somebody publishes: what is to be read of it, where it belongs, and who is charged for it."""
+    """An ad that somebody publishes, where it belongs, and who is charged for it."""
 
-    ad: ClassAd
+    ad: KeptAd
     place: Place
     sender: str
 
 
-def _arrived(peer: Peer, ad: ClassAd, before: StoredAd | None = None) -> _Arrived:
+def _arrived(giver: _Giver, ad: KeptAd, before: StoredAd | None = None) -> _Arrived:
     ad_type, name = ad.eval_str("MyType", ""), kept_name(ad)
     if before is not None and ad_type == before.ad_type and name == before.name:
         place = Place(before.key, before.ad_type, before.name)
     else:
         place = Place(key_of(ad_type, name), intern(ad_type), name)
-    return _Arrived(ad, place, _sender(peer, ad))
+    return _Arrived(ad, place, _sender(giver.identity, ad))
 
 
-def _sender(peer: Peer, ad: ClassAd) -> str:
+def _sender(identity: str, ad: KeptAd) -> str:
     """Who is charged for the ad."""
-    return f"{peer.identity} at {_machine(ad)}"
+    return f"{identity} at {_machine(ad)}"
 
 
 def _constraint(text: str | None) -> Expr | None:
@@ -442,5 +455,5 @@ def _constraint(text: str | None) -> Expr | None:
     return expr(text) if text else None
 
 
-def _machine(ad: ClassAd) -> str:
-    return ad.eval_str("Machine") or ad.eval_str("MyAddress") or "nowhere"
+def _machine(ad: KeptAd) -> str:
+    return ad.eval_str("Machine", "") or ad.eval_str("MyAddress", "") or "nowhere"

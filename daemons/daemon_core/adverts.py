@@ -301,13 +301,13 @@ def _whole(advert: _Advert, version: int) -> AdUpdate:
 
 
 def _alike(sent: Mapping[Key, _Sent]) -> list[dict[Key, _Sent]]:
-    """Those that have the same names as others, together."""
+    """Those that have the same names, together."""
     found: dict[object, dict[Key, _Sent]] = {}
     for key, one in sent.items():
         private = one.advert.private
         forms = one.advert.ad.form, None if private is None else private.form
         found.setdefault(forms, {})[key] = one
-    return [alike for alike in found.values() if len(alike) > 1]
+    return [*found.values()]
 
 
 def _as_rows(sent: Sequence[_Sent]) -> UpdateAlike:

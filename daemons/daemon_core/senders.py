@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pool.classad import ClassAd
-from pool.hosts.daemon_names import belongs
+from pool.hosts.daemon_names import Texts, belongs
 from protocol.rpc.endpoints import Peer
 from protocol.security import needs
 from protocol.wire.address import Address
@@ -21,13 +20,13 @@ def bound_to(peer: Peer) -> str:
     return peer.host_name if peer.method == "SSL" and needs.CENTRAL not in peer.duties else ""
 
 
-def may_give(peer: Peer, ad: ClassAd) -> bool:
+def may_give(peer: Peer, ad: Texts) -> bool:
     """Whether the ad is one of the peer's own, or the peer may give any."""
     host = bound_to(peer)
     return not host or (belongs(ad, host) and _leads_to(ad, host))
 
 
-def _leads_to(ad: ClassAd, host: str) -> bool:
+def _leads_to(ad: Texts, host: str) -> bool:
     """Whether the ad's addresses name the host: clients check the server's certificate by it."""
     texts = (ad.eval_str(name, "") for name in ADDRESSES)
     return all(Address.parse(text).server_name.casefold() == host.casefold() for text in texts if text)

@@ -6,8 +6,9 @@ slots. An ad takes 11 kB as a table of its own; kept like this, a row of values 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import compress, count, repeat
 from operator import is_not, ne
 from sys import intern
 from typing import Any, Final
@@ -22,14 +23,16 @@ from pool.classad.values.kept import Kept
 _INTEGERS_MAX: Final = 1000
 """So many are shared before they are forgotten: most are times, and never come again."""
 _WIDER_MAX: Final = 8
+_FEW: Final = 32
+"""More values than these are compared without a loop of Python's."""
 _PLAIN: Final = frozenset({str, int, bool, float})
 ELSEWHERE: Final = object()
 
 
-class _Form:
+class Form:
     """The names of an ad: its keys in order, how the unusual ones are spelt, and its table's kind."""
 
-    __slots__ = ("_kinds", "_odd", "_reals", "_wider", "at", "keys", "kind", "model", "names", "size", "spellings")
+    __slots__ = ("_wider", "at", "keys", "kind", "model", "names", "size", "spellings")
 
     def __init__(self, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], kind: type[Attrs]) -> None:
         self.keys, self.names, self.kind = keys, names, kind
@@ -40,38 +43,12 @@ class _Form:
         """The first ad of this form, with which the others share what they can."""
         self.at = {key: at for at, key in enumerate(keys)}
         """At which place the value of a key is."""
-        self._wider: dict[tuple[str, ...], tuple[_Form, list[int]]] = {}
-        self._kinds: tuple[type, ...] = ()
-        """What kinds of values the last ad had: those of the next one have the same, mostly."""
-        self._odd: tuple[int, ...] = ()
-        self._reals: list[int] = []
+        self._wider: dict[tuple[str, ...], tuple[Form, list[int]]] = {}
 
     @property
     def cost(self) -> int:
         """What it takes in memory with its model, at most, and nearly."""
         return 12 * self.size + 1024
-
-    def odd(self, values: Sequence[Any]) -> tuple[int, ...]:
-        """Where values are no texts, numbers or truth values."""
-        self._learn(tuple(map(type, values)))
-        return self._odd
-
-    def _learn(self, kinds: tuple[type, ...]) -> None:
-        if kinds != self._kinds:
-            self._kinds, self._odd = kinds, tuple([at for at, kind in enumerate(kinds) if kind not in _PLAIN])
-            self._reals = [at for at, kind in enumerate(kinds) if kind is float]
-
-    def differing(self, old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-        """Where the values of two ads are not the same."""
-        kinds = tuple(map(type, new))
-        if kinds != tuple(map(type, old)):
-            return [at for at, (a, b) in enumerate(zip(old, new, strict=True)) if a is not b and not same(a, b)]
-        self._learn(kinds)
-        found = [*compress(range(len(kinds)), map(ne, old, new))]
-        # What is equal and of one type is the same, but for 0.0 beside -0.0, and numbers of other kinds in lists.
-        found += [at for at in self._reals if old[at] == 0 == new[at] and not same(old[at], new[at])]
-        odd = [at for at in self._odd if old[at] is not new[at] and new[at] != [] and at not in found]
-        return found + [at for at in odd if not same(old[at], new[at])]
 
     def name(self, key: str) -> str:
         """How a key is spelt."""
@@ -84,7 +61,7 @@ class _Form:
         attrs.names = dict(self.names) or None
         return attrs
 
-    def with_names(self, names: tuple[str, ...]) -> tuple[_Form, list[int]]:
+    def with_names(self, names: tuple[str, ...]) -> tuple[Form, list[int]]:
         """The form that has these too, and where; those that are new stand at its end."""
         known = self._wider.get(names)
         if known is None:
@@ -100,7 +77,7 @@ class _Form:
         return known
 
 
-_forms: Final[Kept[tuple[object, ...], _Form]] = Kept(64 << 20)
+_forms: Final[Kept[tuple[object, ...], Form]] = Kept(64 << 20)
 _integers: Final[dict[int, int]] = {}
 
 
@@ -113,7 +90,7 @@ class KeptAd:
 
     __slots__ = ("_others", "_places", "form", "plain", "size")
 
-    form: _Form
+    form: Form
     plain: tuple[Any, ...]
     """The values; ELSEWHERE stands for one that is no text, number or truth value."""
     size: int
@@ -122,42 +99,92 @@ class KeptAd:
     _others: tuple[Any, ...]
 
     def __init__(self, ad: ClassAd, said: Mapping[str, Any] | None = None, *, like: KeptAd | None = None) -> None:
-        attrs = ad.attrs if ad.parent is None else ad.flat().attrs
-        self._keep(_form_of(attrs), [*attrs.values()], said, like)
+        self._keep(came(ad), said, like)
 
     @classmethod
-    def of_rows(cls, names: Sequence[str], columns: Sequence[Sequence[Any]], odd: Collection[int]) -> list[KeptAd]:
+    def of_rows(
+        cls, form: Form, common: Sequence[Any], own: Mapping[int, Sequence[Any]], rows: int, *, own_is_plain: bool
+    ) -> Iterator[KeptAd]:
         """Ads as they came, to be looked at: they share nothing yet, and their size is not known.
 
-        Columns that are `odd` may have other values than texts, numbers and truth values.
+        They have the values in common, but for those of their `own`, by their places, which are texts, numbers and
+        truth values where `own_is_plain`.
         """
-        form, places, found = form_of_names(names), tuple(odd), []
-        others = zip(*(columns[at] for at in places), strict=True) if places else repeat(())
-        plain = [repeat(ELSEWHERE, len(column)) if at in odd else column for at, column in enumerate(columns)]
-        for row, other in zip(zip(*plain, strict=True), others, strict=False):
-            came = object.__new__(cls)
-            came.form, came.plain, came._places, came._others = form, row, places, other
-            found.append(came)
-        return found
+        values = [*common]
+        for at in own:
+            values[at] = 0  # in whose place each has its own
+        model = _came(form, values)
+        template = model.plain if own_is_plain else common
+        for cells in zip(*own.values(), strict=True) if own else repeat((), rows):
+            values = [*template]
+            for at, value in zip(own, cells, strict=True):
+                values[at] = value
+            yield model._with_plain(tuple(values)) if own_is_plain else _came(form, values)
 
     def to_keep(self, said: Mapping[str, Any] | None = None, *, like: KeptAd | None = None) -> KeptAd:
         """An ad as it came, with what is `said` of it besides, to be kept."""
         kept = object.__new__(KeptAd)
-        kept._keep(self.form, self.values, said, like)
+        kept._keep(self, said, like)
         return kept
 
-    def _keep(self, form: _Form, values: list[Any], said: Mapping[str, Any] | None, like: KeptAd | None) -> None:
+    def _with_plain(self, plain: tuple[Any, ...]) -> KeptAd:
+        """The ad with other plain values."""
+        ad = object.__new__(KeptAd)
+        ad.form, ad.plain, ad._places, ad._others = self.form, plain, self._places, self._others
+        return ad
+
+    def _keep(self, ad: KeptAd, said: Mapping[str, Any] | None, like: KeptAd | None) -> None:
+        """Become the ad that came, with what is said of it."""
         if said:
-            form, values = _with(form, values, said)
-        model = like if like is not None and like.form is form else form.model
-        if model is not None:
-            had = model.values
-            self._change(model, had, {at: values[at] for at in form.differing(had, values)})
-            return
-        self.form, self.size = form, form.size + sum(map(value_size, values))
-        self._split([_shared(value) for value in values])
-        if self.size <= form.cost:
-            form.model = self
+            ad = ad._with_said(said)
+        self.form = ad.form
+        model = like if like is not None and like.form is ad.form else ad.form.model
+        if model is None:
+            self.size = self.form.size + sum(map(value_size, ad.values))
+            self.plain = tuple(map(_shared, ad.plain))
+            self._places, self._others = ad._places, ad._others
+            if self.size <= self.form.cost:
+                self.form.model = self
+        elif model._places != ad._places:
+            had, values = model.values, ad.values
+            different = [at for at, a, b in zip(count(), had, values) if a is not b and not same(a, b)]
+            self._change(model, had, {at: values[at] for at in different})
+        else:
+            self._keep_like(model, ad)
+
+    def _keep_like(self, model: KeptAd, ad: KeptAd) -> None:
+        """Become the ad that came, which has other than plain values where the model has."""
+        size, had, new, row = model.size, model.plain, ad.plain, None
+        for at in _perhaps_different(had, new):
+            a, b = had[at], new[at]
+            # What is equal and of one type is the same, but for 0.0 beside -0.0.
+            if a == b and type(a) is type(b) and (a or type(a) is not float):
+                continue
+            row = row or [*had]
+            row[at] = _shared(b)
+            if type(a) is str or type(b) is str:
+                size += value_size(b) - value_size(a)
+        self.plain = had if row is None else tuple(row)
+        self._places, self._others = model._places, model._others
+        for at, a, b in zip(count(), model._others, ad._others):
+            if a is not b and not same(a, b):
+                size += value_size(b) - value_size(a)
+                self._others = (*self._others[:at], b, *self._others[at + 1 :])
+        self.size = size
+
+    def _with_said(self, said: Mapping[str, Any]) -> KeptAd:
+        """The ad that came with these values as well."""
+        if not _PLAIN.issuperset(map(type, said.values())):
+            return _came(*_with(self.form, self.values, said))
+        form, places = self.form.with_names(tuple(said))
+        plain = [*self.plain, *repeat(0, len(form.keys) - len(self.plain))]
+        for at, value in zip(places, said.values(), strict=True):
+            if plain[at] is ELSEWHERE:
+                return _came(*_with(self.form, self.values, said))
+            plain[at] = value
+        ad = self._with_plain(tuple(plain))
+        ad.form = form
+        return ad
 
     def _change(self, model: KeptAd, had: list[Any], changed: Mapping[int, Any]) -> None:
         """Become the other ad, which had these values, but for those that are changed, by their places."""
@@ -187,7 +214,7 @@ class KeptAd:
     def _split(self, values: list[Any]) -> None:
         # A row of nothing but plain values is one that Python's garbage collector passes by: it would look at every
         # value of a hundred thousand rows again and again.
-        self._places = self.form.odd(values)
+        self._places = _odd(tuple(map(type, values)))
         self._others = tuple([values[at] for at in self._places])
         for at in self._places:
             values[at] = ELSEWHERE
@@ -214,6 +241,16 @@ class KeptAd:
             return default
         value = self.plain[at]
         return self._others[self._places.index(at)] if value is ELSEWHERE else value
+
+    def eval_str(self, name: str, default: str, /) -> str:
+        """The value of an attribute if it is a text, else `default`."""
+        at = self.form.at.get(name.lower())
+        if at is None:
+            return default
+        value = self.plain[at]
+        if value is ELSEWHERE:
+            return self.view().eval_str(name, default)
+        return value if type(value) is str else default
 
     def ad(self) -> ClassAd:
         """The ad; whoever has it may change it."""
@@ -315,7 +352,42 @@ class _Row(Attrs):
         return kept.form.table(kept.values)
 
 
-def form_of_names(names: Sequence[str]) -> _Form:
+def came(ad: ClassAd) -> KeptAd:
+    """An ad as it came, to be looked at: it shares nothing yet, and its size is not known."""
+    attrs = ad.attrs if ad.parent is None else ad.flat().attrs
+    return _came(_form_of(attrs), [*attrs.values()])
+
+
+def _came(form: Form, values: list[Any]) -> KeptAd:
+    """An ad that came, of these values, whose list is then used up."""
+    ad = object.__new__(KeptAd)
+    ad.form = form
+    ad._split(values)
+    return ad
+
+
+def _perhaps_different(had: Sequence[Any], new: Sequence[Any]) -> Iterable[int]:
+    """Where plain values are not the same, and a few more places."""
+    # By identity first: what is shared, and most of what is told of several ads at once, is the very same value.
+    found = [*compress(range(len(new)), map(is_not, had, new))]
+    if len(found) > _FEW and (kinds := tuple(map(type, new))) == tuple(map(type, had)):
+        return (*compress(range(len(new)), map(ne, had, new)), *[at for at in _reals(kinds) if had[at] == 0 == new[at]])
+    return found
+
+
+@lru_cache(maxsize=256)
+def _reals(kinds: tuple[type, ...]) -> tuple[int, ...]:
+    """Where values of these kinds are reals: 0.0 is equal to -0.0."""
+    return tuple([at for at, kind in enumerate(kinds) if kind is float])
+
+
+@lru_cache(maxsize=256)
+def _odd(kinds: tuple[type, ...]) -> tuple[int, ...]:
+    """Where values of these kinds are no texts, numbers or truth values."""
+    return tuple([at for at, kind in enumerate(kinds) if kind not in _PLAIN])
+
+
+def form_of_names(names: Sequence[str]) -> Form:
     """The form of ads that have these names, which are different ones."""
     attrs = Attrs()
     for name in names:
@@ -338,7 +410,7 @@ def columns(ads: Sequence[KeptAd], keys: Sequence[str]) -> list[list[Any]]:
     ]
 
 
-def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_Form, list[Any]]:
+def _with(form: Form, values: list[Any], said: Mapping[str, Any]) -> tuple[Form, list[Any]]:
     """Values with those that are `said` in their places, and the form that has them all."""
     known = form.at
     places = [known.get(name.lower(), -1) for name in said]
@@ -350,14 +422,14 @@ def _with(form: _Form, values: list[Any], said: Mapping[str, Any]) -> tuple[_For
     return form, values
 
 
-def _form_of(attrs: Attrs) -> _Form:
+def _form_of(attrs: Attrs) -> Form:
     """The form of a table, the one that other tables have."""
     names = () if attrs.names is None else tuple(attrs.names.items())
     keys, kind = tuple(attrs), type(attrs)
     young = _forms.young.get((keys, names, kind))
     form = young[0] if young is not None else _forms.find((keys, names, kind))
     if form is None:
-        form = _Form(tuple(map(intern, keys)), names, kind)
+        form = Form(tuple(map(intern, keys)), names, kind)
         _forms.put((form.keys, names, kind), form, form.cost)
     return form
 

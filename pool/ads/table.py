@@ -18,7 +18,6 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from sys import intern
 from typing import Final, NamedTuple
@@ -47,8 +46,7 @@ class Place(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAd:
+class StoredAd(NamedTuple):
     """An ad and when it was heard; `secret` is what only the negotiator may see, `sender` who is charged for it."""
 
     key: Key
@@ -210,8 +208,7 @@ class AdStore:
         """Keep an ad; UserError when it is none that can be kept."""
         kept = KeptAd(ad) if isinstance(ad, ClassAd) else ad
         secret = KeptAd(private) if isinstance(private, ClassAd) else private
-        told = kept.view()
-        ad_type, name = told.eval_str("MyType"), kept_name(told)
+        ad_type, name = kept.eval_str("MyType", ""), kept_name(kept)
         if not ad_type or not name:
             raise UserError("an ad for the collector needs MyType and Name")
         place = Place(key_of(ad_type, name), intern(ad_type), name)

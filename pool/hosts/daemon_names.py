@@ -6,11 +6,16 @@ that two access points share to stand in for each other, belongs to no host; the
 
 from __future__ import annotations
 
-from typing import Final
-
-from pool.classad import ClassAd
+from typing import Final, Protocol
 
 _BY_SCHEDD: Final = "submitter"  # its Name is a user's, who may have jobs at several
+
+
+class Texts(Protocol):
+    """An ad, whole or as it is kept."""
+
+    def eval_str(self, name: str, default: str, /) -> str:
+        """The value of an attribute if it is a text, else `default`."""
 
 
 def daemon_name(configured: str, host: str) -> str:
@@ -27,7 +32,7 @@ def names_host(name: str, host: str) -> bool:
     return not end or end.casefold() == host.casefold()
 
 
-def belongs(ad: ClassAd, host: str) -> bool:
+def belongs(ad: Texts, host: str) -> bool:
     """Whether the ad is about this host, or about something on it."""
     named = "ScheddName" if _is_by_schedd(ad) else "Name"
     name, machine = ad.eval_str(named, ""), ad.eval_str("Machine", "")
@@ -37,11 +42,14 @@ def belongs(ad: ClassAd, host: str) -> bool:
     return bool(name) and names_host(name, host) and (bool(machine) or not name.endswith("@"))
 
 
-def kept_name(ad: ClassAd) -> str:
+def kept_name(ad: Texts) -> str:
     """The name under which collectors keep the ad: it replaces the one of this name and its type, and no other."""
-    name, schedd = ad.eval_str("Name", ""), ad.eval_str("ScheddName", "")
-    return f"{name} at {schedd}" if name and schedd and _is_by_schedd(ad) else name
+    name = ad.eval_str("Name", "")
+    if not _is_by_schedd(ad):
+        return name
+    schedd = ad.eval_str("ScheddName", "")
+    return f"{name} at {schedd}" if name and schedd else name
 
 
-def _is_by_schedd(ad: ClassAd) -> bool:
+def _is_by_schedd(ad: Texts) -> bool:
     return ad.eval_str("MyType", "").casefold() == _BY_SCHEDD

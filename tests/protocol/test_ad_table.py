@@ -100,18 +100,53 @@ def test_rows_are_the_ads_that_they_were(ads: list[ClassAd]) -> None:
         before = kept
 
 
+NAMES = pack(["A", "B"])
+
+
+def test_rows_are_sent_without_what_they_have_in_common() -> None:
+    ads = [ClassAd({"Name": f"slot{n}", "Text": "x" * 1000, "Start": expr("Name + 1"), "Load": 0.5}) for n in range(50)]
+    packed = pack_rows([KeptAd(ad) for ad in ads])
+    assert len(packed) < 2000
+    assert [one.view().long() for one in unpack_rows(packed)] == [ad.long() for ad in ads]
+
+
+def test_rows_of_the_same_names_have_one_form_whatever_they_have_in_common() -> None:
+    ads = [ClassAd({"A": 1, "B": 1}), ClassAd({"A": 1, "B": 2}), ClassAd({"A": 2, "B": 2})]
+    forms = {one.form for few in (ads[:1], ads[:2], ads[1:]) for one in unpack_rows(pack_rows([*map(KeptAd, few)]))}
+    assert len(forms) == 1
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("said", "why"),
     [
-        b"",
-        pack([{"A": 1}]),
-        pack_table(["A"], [[None]], 1),
-        pack_table(["A"], [[b"bytes"]], 1),
-        pack_table(["A"], [[2**64 - 1]], 1),
-        pack_table(["A"], [[1]], 1, {"B": 2}),
-        pack_table([], [], 3),
+        ([{"A": 1}], "not a table of rows"),
+        ([["A", "B"], [1, 2], [], 1], "not a table of rows"),
+        ([NAMES, [1, 2], [], True], "not a table of rows"),
+        ([b"", [1, 2], [], 1], "not msgpack"),
+        ([pack([]), [], [], 1], "a different name for each value"),
+        ([pack({"A": 1}), [1], [], 1], "a different name for each value"),
+        ([pack(["A", 1]), [1, 2], [], 1], "a different name for each value"),
+        ([pack(["A", "a"]), [1, 2], [], 1], "a different name for each value"),
+        ([NAMES, [1], [], 1], "1 values for 2 names"),
+        ([NAMES, [1, None], [], 1], "1 columns of 1 values"),
+        ([NAMES, [1, 2], [[3]], 1], "0 columns of 1 values"),
+        ([NAMES, [1, None], [[3]], 2], "1 columns of 2 values"),
+        ([NAMES, [1, None], [3], 1], "1 columns of 1 values"),
+        ([NAMES, [1, None], [[None]], 1], "not a ClassAd value"),
+        ([NAMES, [1, None], [[b"bytes"]], 1], "not a ClassAd value"),
+        ([NAMES, [1, None], [[2**64 - 1]], 1], "64 bits"),
+        ([NAMES, [1, b"bytes"], [], 1], "not a ClassAd value"),
+        ([NAMES, [1, 2**64 - 1], [], 1], "64 bits"),
+        ([NAMES, [1, -(2**63) - 1], [], 1], "64 bits"),
+        ([NAMES, [1, [2**64 - 1]], [], 1], "64 bits"),
+        ([NAMES, [1, 2], [], -1], "-1 rows"),
+        ([NAMES, [1, 2], [], ROWS_MAX + 1], "at most 10000"),
+        ([pack([f"N{n}" for n in range(101)]), [1] * 101, [], ROWS_MAX], "1000000 values"),
     ],
 )
-def test_what_is_no_row_of_values_is_refused(data: bytes) -> None:
+def test_what_is_no_row_of_values_is_refused(said: object, why: str) -> None:
+    with pytest.raises(PeerError) as refused:
+        unpack_rows(pack(said))
+    assert why in f"{refused.value} {refused.value.expected}"
     with pytest.raises(PeerError):
-        unpack_rows(data)
+        unpack_rows(b"")
