@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from daemons.base.named_file import named_file
+from daemons.base.named_file import Foreign, named_file
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
 from pool.ads.key import Key, key_of
@@ -26,6 +26,7 @@ from pool.classad import ClassAd
 from protocol.wire.ad_table import unpack_ads
 from protocol.wire.codec import pack_ads
 
+ASIDE: Final = ".unreadable"
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS ads (
     type     TEXT NOT NULL,
@@ -53,16 +54,26 @@ class PersistentAds:
         self._start, self._current = start, current
         self._changed: set[Key] = set()
         self._news = Signal()
-        path = start.config.path("COLLECTOR_PERSISTENT_AD_LOG", "") or start.config.path("OFFLINE_LOG", "")
-        self._file = AdFile(path) if path else None
+        self._path = start.config.path("COLLECTOR_PERSISTENT_AD_LOG", "") or start.config.path("OFFLINE_LOG", "")
+        self._file: AdFile | None = None
         self._kept: set[Key] = set()
 
     def load(self) -> Iterator[KeptAd]:
-        """The ads that were kept."""
-        if self._file is not None:
-            for kept in self._file.load():
-                self._kept.add(key_of(kept.ad.eval_str("MyType", ""), kept.ad.eval_str("Name", "")))
-                yield kept
+        """The ads that were kept; none of a file that holds something else, in whose place there is a new one."""
+        if not self._path:
+            return
+        try:
+            self._file = AdFile(self._path)
+            ads = self._file.load()
+        except Foreign as error:
+            if self._file is not None:
+                self._file.close()
+            aside = _put_aside(self._path)
+            self._start.log.always(f"{error}. It is {aside} now, and a new one is begun.")
+            self._file, ads = AdFile(self._path), []
+        for kept in ads:
+            self._kept.add(key_of(kept.ad.eval_str("MyType", ""), kept.ad.eval_str("Name", "")))
+            yield kept
 
     def note(self, key: Key, *, stays: bool) -> None:
         """Something has become of this ad; `stays`: it is one to be kept."""
@@ -88,6 +99,15 @@ class PersistentAds:
             await news.wait()
 
 
+def _put_aside(path: Path | str) -> Path:
+    """Give the file another name, and what SQLite has beside it; what was put aside before is lost."""
+    aside = Path(f"{path}{ASIDE}")
+    for beside in ("", "-wal", "-shm"):
+        if (there := Path(f"{path}{beside}")).exists():
+            there.replace(f"{aside}{beside}")
+    return aside
+
+
 class AdFile:
     """The file. Its methods may run in any thread, one at a time."""
 
@@ -102,6 +122,10 @@ class AdFile:
     def _named(self) -> AbstractContextManager[None]:
         expected = "the SQLite database of this collector (COLLECTOR_PERSISTENT_AD_LOG)"
         return named_file(self._path, "the ads", expected)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
 
     def load(self) -> list[KeptAd]:
         """All ads."""

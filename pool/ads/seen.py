@@ -12,6 +12,7 @@ happened meanwhile is told once: what is different when the ad comes again, what
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -28,6 +29,10 @@ CLOCKS: Final = frozenset({"lastheardfrom", "mycurrenttime"})
 """Attributes that are others in each report, whether something has happened or not."""
 
 _ANEW: Final = "-"
+_LASTING: Final = "ads seen, 1"
+"""What is pickled begins with it, and with another number when the rest changes."""
+
+log = logging.getLogger("pool.ads.seen")
 
 
 class AdChange(StrEnum):
@@ -110,6 +115,21 @@ class SeenAds:
         self._generation = ""
         self._at = 0
         self.synced = False
+
+    def __getstate__(self) -> tuple[object, ...]:
+        ads = [(key, seen.ad_type, seen.name, seen.kept.ad()) for key, seen in self._ads.items()]
+        return _LASTING, ads, self._doubtful, self._generation, self._at
+
+    def __setstate__(self, state: object) -> None:
+        SeenAds.__init__(self)
+        # What another version has kept may be anything: then all is told anew, as to who has seen nothing.
+        if type(state) is not tuple or len(state) != 5 or state[0] != _LASTING:
+            log.warning("What was seen of ads was kept by another version and cannot be read: all will be told anew.")
+            return
+        from pool.ads.kept import KeptAd
+
+        _, ads, self._doubtful, self._generation, self._at = state
+        self._ads = {key: _Seen(ad_type, name, KeptAd(ad)) for key, ad_type, name, ad in ads}
 
     def __len__(self) -> int:
         return len(self._ads)

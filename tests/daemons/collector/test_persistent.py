@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daemons.base.named_file import Foreign, named_file
 from daemons.collector.persistent import AdFile
 from pool.base.errors import PoolError
 from pool.classad import ClassAd, expr
@@ -100,6 +101,46 @@ async def test_what_could_not_be_written_is_written_with_the_next_change(tmp_pat
         await publish(host, a_machine("b@n", Offline=True))
         await restart(host)
         assert await names(host) == ["a@n", "b@n"]
+
+
+@pytest.mark.parametrize("holds", ["text", "another table", "no ad"])
+async def test_a_file_that_holds_something_else_is_put_aside_and_told_and_a_new_one_begun(
+    tmp_path: Path, autojump_clock: Clock, holds: str
+) -> None:
+    path = tmp_path / "ads"
+    if holds == "text":
+        path.write_text("not a database, and long enough to be seen as none" * 20)
+    elif holds == "another table":
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("CREATE TABLE ads (what TEXT)")
+    else:
+        AdFile(path).close()
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("INSERT INTO ads VALUES ('machine', 'a@n', '', 0.0, x'c1')")
+    before = path.read_bytes()
+    async with one_host(tmp_path, overrides={"COLLECTOR_PERSISTENT_AD_LOG": str(path)}) as host:
+        await host.start("collector")
+        log = (host.directory / "log" / "CollectorLog").read_text()
+        assert f"the ads in {path} cannot be read: " in log
+        assert f"It is {path}.unreadable now, and a new one is begun." in log
+        assert (tmp_path / "ads.unreadable").read_bytes()[:16] == before[:16]
+        await publish(host, a_machine("b@n", Offline=True))
+        await restart(host)
+        assert await names(host) == ["b@n"]
+        assert (host.directory / "log" / "CollectorLog").read_text().count("cannot be read") == 1
+
+
+def test_a_file_that_cannot_be_used_now_is_none_that_holds_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "ads"
+    AdFile(path).close()
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        closing(sqlite3.connect(path, timeout=0)) as one,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(PoolError, match="locked") as refused, named_file(path, "the ads", "ads"):
+            one.execute("DELETE FROM ads")
+    assert not isinstance(refused.value, Foreign)
 
 
 def test_a_row_that_holds_no_ad_is_named(tmp_path: Path) -> None:

@@ -254,6 +254,25 @@ async def test_a_defragmenter_without_the_duty_drains_nothing(tmp_path: Path, au
         assert thief.name == "defrag"
 
 
+async def test_no_machine_drains_when_as_many_are_whole_as_shall_be(tmp_path: Path, autojump_clock: MockClock) -> None:
+    knobs = {"DEFRAG_MAX_WHOLE_MACHINES": "1", "DEFRAG_MAX_CONCURRENT_DRAINING": "10", "MAXJOBRETIREMENTTIME": "0"}
+    async with a_pool(tmp_path, 3, **knobs) as (cm, benches), AsyncExitStack() as stack:
+        for bench in benches:
+            await stack.enter_async_context(a_busy_machine(bench, cm, jobs=1))
+        await until(cm, "Machine", "PartitionableSlot && Cpus == 3", count=3)
+        start = await cm.start("defrag")
+        await until(cm, "Defrag", "WholeMachines == 1")
+        enough = "1 machines are whole, and DEFRAG_MAX_WHOLE_MACHINES is 1"
+        while said(cm).count(enough) < 3:
+            await trio.sleep(POLL_S)
+        assert sum(map(drains_of, benches)) == 1
+        start.runtime_values.update({"DEFRAG_MAX_WHOLE_MACHINES": "2"})
+        async with cm.connected("defrag") as peer:
+            await peer.call(Reconfigure())
+        await until(cm, "Defrag", "WholeMachines == 2")
+        assert sum(map(drains_of, benches)) == 2
+
+
 # ---- the manual's examples
 
 

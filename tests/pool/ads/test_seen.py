@@ -137,6 +137,21 @@ def test_what_was_seen_can_be_kept_on_disk() -> None:
     assert news(kept, whole("a", N=1, M=expr("N + 1")), synced("two", settled=False)) == []
 
 
+def test_what_another_version_has_kept_is_told_in_the_log_and_all_is_told_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ad = ClassAd({"MyType": "Machine", "Name": "a", "N": 1})
+    older = {"_ads": {("machine", "a"): ("Machine", "a", ad)}, "_generation": "one", "_at": 7, "synced": True}
+    states: list[object] = [older, ("ads seen, 0", [], set(), "one", 7), None, ()]
+    for state in states:
+        kept = SeenAds()
+        kept.__setstate__(state)
+        assert "kept by another version" in caplog.text
+        caplog.clear()
+        assert (kept.begin(), [*kept]) == ("", [])
+        assert news(kept, whole("a", N=1), synced("one")) == news(SeenAds(), whole("a", N=1))
+
+
 def test_slots_that_are_alike_take_little_more_than_what_they_do_not_share() -> None:
     seen, attributes = SeenAds(), 150
     tracemalloc.start()
