@@ -30,7 +30,7 @@ from pool.ads.kept import KeptAd
 from pool.classad import ClassAd
 from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, QueryAds, UpdateAlike
 from protocol.rpc.blocking import BlockingPeer
-from protocol.wire.ad_table import pack_rows
+from protocol.wire.ad_rows import pack_rows
 
 SIZES: Final = tuple(int(size) for size in os.environ.get("SCALE_SIZES", "1000,10000,100000").split(","))
 STARTDS: Final = 1000

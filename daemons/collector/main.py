@@ -54,7 +54,8 @@ from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, SendItem, answer
 from protocol.security import needs
 from protocol.security.authorize import Denied
-from protocol.wire.ad_table import pack_kept, unpack_rows
+from protocol.wire.ad_rows import unpack_rows
+from protocol.wire.ad_table import pack_kept
 from protocol.wire.message import DONE, Done
 
 BATCH_ADS_MAX: Final = 64

@@ -27,7 +27,7 @@ from pool.hosts.daemon_names import kept_name
 from pool.power.offline import is_offline
 from protocol.messages.collector import AdChanges, AdUpdate, ChangeAds, InvalidateAds, UpdateAds, UpdateAlike
 from protocol.rpc import endpoints
-from protocol.wire.ad_table import pack_rows
+from protocol.wire.ad_rows import pack_rows
 from protocol.wire.address import Address
 from protocol.wire.message import Request
 

@@ -32,7 +32,7 @@ class UpdateAds(Request[Done], tag="collector.update"):
 class UpdateAlike(Request[Done], tag="collector.update_alike"):
     """`UpdateAds` of ads that have the same names, which are sent once, as is what else they have in common.
 
-    `pack_rows` of `protocol.wire.ad_table` makes the tables.
+    `pack_rows` of `protocol.wire.ad_rows` makes the tables.
     """
 
     table: bytes

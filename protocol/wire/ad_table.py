@@ -8,30 +8,23 @@ spelt alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import repeat
-from operator import is_
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pool.base.errors import PeerError, PoolError
-from pool.classad.values.kept import Kept
-from protocol.wire.codec import NEW_TEXT_MAX, NO_BOUND, make_ads, pack, pack_ads, storable, unpack
+from protocol.wire.codec import NO_BOUND, make_ads, pack, pack_ads, unpack
 from protocol.wire.message import Record
 
 if TYPE_CHECKING:
-    from pool.ads.kept import Form, KeptAd
+    from pool.ads.kept import KeptAd
     from pool.classad import ClassAd
     from protocol.messages.common import AdBatch
 
 ROWS_MAX: Final = 10_000
-CELLS_MAX: Final = 1_000_000
-"""Values of ads that come as rows: what they have in common is sent once."""
 
 _NAMES, _COLUMNS, _ROWS, _SHARED = "names", "columns", "rows", "shared"
 _FIELDS: Final = {_NAMES, _COLUMNS, _ROWS, _SHARED}
 _PLAIN: Final = frozenset({str, bool, float})
 _INT_END: Final = 2**63
-_ROWS_ARE: Final = (bytes, list, list, int)
 
 
 class AdTable(Record):
@@ -49,7 +42,7 @@ class AdTable(Record):
         for key, name in zip(keys, self.names, strict=True):
             base.attrs.spell(key, name)
         found = [base.copy() for _ in range(self.rows)]
-        if base.attrs.plain and not base.attrs.names and all(map(_is_plain, self.columns)):
+        if base.attrs.plain and not base.attrs.names and all(map(is_plain, self.columns)):
             for ad, values in zip(found, zip(*self.columns, strict=True), strict=False):
                 ad.attrs.update(zip(keys, values, strict=True))
             return found
@@ -63,7 +56,7 @@ class AdTable(Record):
         return found
 
 
-def _is_plain(column: list[Any]) -> bool:
+def is_plain(column: list[Any]) -> bool:
     """Whether an ad stores these values as they are."""
     kinds = set(map(type, column))
     if int in kinds:
@@ -115,91 +108,6 @@ def pack_kept(ads: Sequence[KeptAd], only: Sequence[str]) -> bytes:
             if key in form.at and keys.setdefault(key, name := form.name(key)) != name:
                 return pack_chosen([kept.ad() for kept in ads], only)
     return pack_table([*keys.values()], columns(ads, [*keys]), len(ads))
-
-
-def pack_rows(ads: Sequence[KeptAd]) -> bytes:
-    """Ads of one form, whole: packed names, what the ads have in common, None where they have values of their own, and
-    these, by columns.
-    """
-    first = ads[0]
-    common, own, columns = first.values, [], zip(*(kept.values for kept in ads), strict=True)
-    if len(ads) > 1:
-        for at, column in enumerate(columns):
-            # Kept ads share what is the same in them; what they do not share is sent as it is.
-            if not all(map(is_, column, repeat(common[at]))):
-                common[at] = None
-                own.append(column)
-    return pack([_names_of(first.form), common, own, len(ads)])
-
-
-def unpack_rows(data: bytes) -> list[KeptAd]:
-    """Those ads, as somebody sent them to be kept; PeerError when the bytes are anything else."""
-    from pool.ads.kept import KeptAd
-
-    said = unpack(data, new_text_max=NEW_TEXT_MAX)
-    if type(said) is not list or tuple(map(type, said)) != _ROWS_ARE:
-        raise PeerError("not a table of rows", expected="names, values in common, columns of others, and how many")
-    names, common, columns, rows = said
-    form = _form_of(names)
-    if len(common) != len(form.keys):
-        raise PeerError(f"{len(common)} values for {len(form.keys)} names")
-    if not (0 <= rows <= ROWS_MAX and rows * len(common) <= CELLS_MAX):
-        raise PeerError(f"{rows} rows of {len(common)} values", expected=f"at most {ROWS_MAX}, and {CELLS_MAX} values")
-    places = _places_of(tuple(map(type, common)))
-    if len(columns) != len(places.missing) or not all(type(one) is list and len(one) == rows for one in columns):
-        raise PeerError("not a table of rows", expected=f"{len(places.missing)} columns of {rows} values")
-    if not _is_plain([common[at] for at in places.ints]):
-        raise PeerError("not a ClassAd value", expected="whole numbers of 64 bits")
-    for at, value in zip(places.odd, storable([common[at] for at in places.odd]), strict=True):
-        common[at] = value
-    is_plain = all(map(_is_plain, columns))
-    by_place = dict(zip(places.missing, columns if is_plain else map(storable, columns), strict=True))
-    return [*KeptAd.of_rows(form, common, by_place, rows, own_is_plain=is_plain)]
-
-
-def _form_of(names: bytes) -> Form:
-    """The form of ads with these names, which are the same again and again."""
-    known = _forms.find(names)
-    if known is None:
-        from pool.ads.kept import form_of_names
-
-        said = unpack(names)
-        if type(said) is not list or not said or not are_names(said):
-            raise PeerError("not a table of rows", expected="a different name for each value")
-        known = form_of_names(said)
-        _forms.put(names, known, 4 * len(names) + known.cost)
-    return known
-
-
-_forms: Final[Kept[bytes, Form]] = Kept(16 << 20)
-
-
-@lru_cache(maxsize=64)
-def _names_of(form: Form) -> bytes:
-    """The names of ads, packed."""
-    return pack([*map(form.name, form.keys)])
-
-
-class _Places(NamedTuple):
-    """Where values are missing, are whole numbers, or may be stored otherwise than they come."""
-
-    missing: list[int]
-    ints: list[int]
-    odd: list[int]
-
-
-@lru_cache(maxsize=256)
-def _places_of(kinds: tuple[type, ...]) -> _Places:
-    """Those of values of these kinds."""
-    found = _Places([], [], [])
-    for at, kind in enumerate(kinds):
-        if kind is type(None):
-            found.missing.append(at)
-        elif kind is int:
-            found.ints.append(at)
-        elif kind not in _PLAIN:
-            found.odd.append(at)
-    return found
 
 
 def pack_table(

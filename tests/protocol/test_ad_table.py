@@ -7,17 +7,8 @@ import pytest
 from pool.ads.kept import KeptAd
 from pool.base.errors import PeerError
 from pool.classad import UNDEFINED, ClassAd, expr
-from protocol.wire.ad_table import (
-    ROWS_MAX,
-    AdTable,
-    pack_alike,
-    pack_chosen,
-    pack_rows,
-    pack_table,
-    unpack_ads,
-    unpack_rows,
-    unpack_table,
-)
+from protocol.wire.ad_rows import pack_rows, unpack_rows
+from protocol.wire.ad_table import ROWS_MAX, AdTable, pack_alike, pack_chosen, pack_table, unpack_ads, unpack_table
 from protocol.wire.codec import pack
 
 ALIKE = [ClassAd({"Args": f"{n}", "Size": n}) for n in range(5)]

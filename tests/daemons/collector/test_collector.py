@@ -29,7 +29,8 @@ from protocol.messages.collector import (
 from protocol.messages.common import GetAd, Ping, Reconfigure
 from protocol.rpc.endpoints import Peer, RemoteError
 from protocol.security.authorize import Level
-from protocol.wire.ad_table import AdTable, ads_of, pack_rows, pack_table, unpack_rows, unpack_table
+from protocol.wire.ad_rows import pack_rows, unpack_rows
+from protocol.wire.ad_table import AdTable, ads_of, pack_table, unpack_table
 from protocol.wire.message import Done, StreamRequest
 from tests.daemons.one_host import OneHost, one_host
 
