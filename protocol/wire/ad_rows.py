@@ -20,6 +20,8 @@ from protocol.wire.codec import NEW_TEXT_MAX, pack, storable, unpack
 
 CELLS_MAX: Final = 1_000_000
 """Values of all ads of a table: what they have in common is sent once."""
+USUAL_NAMES_MAX: Final = 2_000
+"""What is worked out for ads of more names than any daemon sends is not kept."""
 _PARTS: Final = (bytes, list, list, int)
 _PLAIN: Final = frozenset({str, bool, float})
 
@@ -50,7 +52,8 @@ def unpack_rows(data: bytes) -> list[KeptAd]:
         raise PeerError(f"{len(common)} values for {len(form.keys)} names")
     if not (0 <= rows <= ROWS_MAX and rows * len(common) <= CELLS_MAX):
         raise PeerError(f"{rows} rows of {len(common)} values", expected=f"at most {ROWS_MAX}, and {CELLS_MAX} values")
-    places = _places_of(tuple(map(type, common)))
+    kinds = tuple(map(type, common))
+    places = _places_of(kinds) if len(kinds) <= USUAL_NAMES_MAX else _places_of.__wrapped__(kinds)
     if len(columns) != len(places.missing) or not all(type(one) is list and len(one) == rows for one in columns):
         raise PeerError("not a table of rows", expected=f"{len(places.missing)} columns of {rows} values")
     if not is_plain([common[at] for at in places.ints]):
