@@ -122,7 +122,7 @@ _COUNTED: Final = _lower(
 )
 """What the schedd counts and notes itself of a job's executions."""
 _NO_STARTERS: Final = RUNS_AND_FILES | _WHEN | _COUNTED
-_SUBMITTERS_KIN: Final = ("request", "transformbody_")
+_SUBMITTERS_KIN: Final = ("request", "transformbody_", "jobvm", "vmparam_")
 
 
 def is_no_starters(name: str) -> bool:

@@ -25,6 +25,7 @@ FURTHER: tuple[tuple[str, dict[str, Any]], ...] = (
     (RUN + "container_service_names = web\nweb_container_port = 80\nqueue", {}),
     (RUN + "request_gadgets = 1\nqueue", {}),
     (f"universe = parallel\n{RUN}queue", {}),
+    ("universe = vm\nvm_type = kvm\nvm_memory = 64\nvm_disk = /d.img:vda:r:raw\nqueue", {}),
     (RUN + "on_evict_checks = one\ntransform_body_one = SET A 1\nqueue", {}),
 )
 """Descriptions with what those of `tests/cases/submit` do not ask for."""
