@@ -39,8 +39,11 @@ exec test $(grep -cx $1 runs) -gt $2
 SCRIPT: Final = """#!/bin/sh
 echo $1 $2 >> scripts
 """
-DAGMAN_PROGRAM: Final = f"""#!/bin/sh
-exec {sys.executable} -m tests.whole.dying_dagman "$@"
+ROOT: Final = Path(__file__).parents[2]
+DAGMAN_PROGRAM: Final = f"""#!{sys.executable} -P
+import runpy, sys
+sys.path.append("{ROOT}")  # of the tests; the packages are those that are installed
+runpy.run_module("tests.whole.dying_dagman", run_name="__main__", alter_sys=True)
 """
 FILES: Final = {
     "n.sub": NODE, "node.sh": PROGRAM, "s.sh": SCRIPT, "dagman.sh": DAGMAN_PROGRAM, "runs": "", "scripts": "",
