@@ -6,12 +6,12 @@ slots. An ad takes 11 kB as a table of its own; kept like this, a row of values 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress, count, repeat
 from operator import is_not, ne
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pool.ads.limits import names_size, value_size
 from pool.classad import ClassAd
@@ -23,10 +23,20 @@ from pool.classad.values.kept import Kept
 _INTEGERS_MAX: Final = 1000
 """So many are shared before they are forgotten: most are times, and never come again."""
 _WIDER_MAX: Final = 8
+T = TypeVar("T")
+
+_SORTS_MAX, _USUAL_VALUES_MAX = 256, 2000
+"""So many sorts of ads are told apart, and none that has more values."""
 _FEW: Final = 32
 """More values than these are compared without a loop of Python's."""
 _PLAIN: Final = frozenset({str, int, bool, float})
 ELSEWHERE: Final = object()
+
+
+def of_kinds(work: Callable[[tuple[type, ...]], T]) -> Callable[[tuple[type, ...]], T]:
+    """`work` on the kinds of an ad's values, done once for each sort of ad that daemons send, and kept for no other."""
+    kept = lru_cache(maxsize=_SORTS_MAX)(work)
+    return lambda kinds: kept(kinds) if len(kinds) <= _USUAL_VALUES_MAX else work(kinds)
 
 
 class Form:
@@ -375,13 +385,13 @@ def _perhaps_different(had: Sequence[Any], new: Sequence[Any]) -> Iterable[int]:
     return found
 
 
-@lru_cache(maxsize=256)
+@of_kinds
 def _reals(kinds: tuple[type, ...]) -> tuple[int, ...]:
     """Where values of these kinds are reals: 0.0 is equal to -0.0."""
     return tuple([at for at, kind in enumerate(kinds) if kind is float])
 
 
-@lru_cache(maxsize=256)
+@of_kinds
 def _odd(kinds: tuple[type, ...]) -> tuple[int, ...]:
     """Where values of these kinds are no texts, numbers or truth values."""
     return tuple([at for at, kind in enumerate(kinds) if kind not in _PLAIN])

@@ -12,7 +12,7 @@ from itertools import repeat
 from operator import is_
 from typing import Final, NamedTuple
 
-from pool.ads.kept import Form, KeptAd, form_of_names
+from pool.ads.kept import Form, KeptAd, form_of_names, of_kinds
 from pool.base.errors import PeerError
 from pool.classad.values.kept import Kept
 from protocol.wire.ad_table import ROWS_MAX, are_names, is_plain
@@ -20,8 +20,6 @@ from protocol.wire.codec import NEW_TEXT_MAX, pack, storable, unpack
 
 CELLS_MAX: Final = 1_000_000
 """Values of all ads of a table: what they have in common is sent once."""
-USUAL_NAMES_MAX: Final = 2_000
-"""What is worked out for ads of more names than any daemon sends is not kept."""
 _PARTS: Final = (bytes, list, list, int)
 _PLAIN: Final = frozenset({str, bool, float})
 
@@ -52,8 +50,7 @@ def unpack_rows(data: bytes) -> list[KeptAd]:
         raise PeerError(f"{len(common)} values for {len(form.keys)} names")
     if not (0 <= rows <= ROWS_MAX and rows * len(common) <= CELLS_MAX):
         raise PeerError(f"{rows} rows of {len(common)} values", expected=f"at most {ROWS_MAX}, and {CELLS_MAX} values")
-    kinds = tuple(map(type, common))
-    places = _places_of(kinds) if len(kinds) <= USUAL_NAMES_MAX else _places_of.__wrapped__(kinds)
+    places = _places_of(tuple(map(type, common)))
     if len(columns) != len(places.missing) or not all(type(one) is list and len(one) == rows for one in columns):
         raise PeerError("not a table of rows", expected=f"{len(places.missing)} columns of {rows} values")
     if not is_plain([common[at] for at in places.ints]):
@@ -94,7 +91,7 @@ class _Places(NamedTuple):
     odd: list[int]
 
 
-@lru_cache(maxsize=256)
+@of_kinds
 def _places_of(kinds: tuple[type, ...]) -> _Places:
     """Those of values of these kinds."""
     found = _Places([], [], [])

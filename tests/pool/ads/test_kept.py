@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pool.ads.kept import KeptAd
+from pool.ads.kept import KeptAd, of_kinds
 from pool.ads.limits import size_of
 from pool.classad import UNDEFINED, ClassAd, expr, parse_ad
 from pool.classad.eval.delta import Delta, changed_by, delta
@@ -144,3 +144,11 @@ def test_expressions_see_the_ad_through_its_view(text: str, compiled: bool) -> N
         assert (view.long(), view.new(), view.project(["Cpus", "None"])) == (
             ad.long(), ad.new(), ad.project(["Cpus", "None"]),
         )  # fmt: skip
+
+
+def test_what_is_worked_out_for_kinds_of_values_is_kept_for_usual_ads_alone() -> None:
+    worked: list[int] = []
+    work = of_kinds(lambda kinds: worked.append(len(kinds)))
+    for kinds in ((int,), (int,) * 3000) * 2:
+        work(kinds)
+    assert worked == [1, 3000, 3000]
