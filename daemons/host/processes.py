@@ -91,6 +91,8 @@ class Processes:
         """The program of that job."""
         self._ended_elsewhere = Ended()
         self._watched: dict[int, WatchedChild] = {}
+        self._around: set[int] = set()
+        """Programs that this process has started around the job, such as hooks: they are not suspended with it."""
         self.tracking: Tracking = NOBODY_ELSE
         """By what else the present job's processes are known."""
         self._first: tuple[FirstProcess, WatchedChild] | None = None
@@ -110,11 +112,12 @@ class Processes:
         self._keeper, self._ended_elsewhere = 0, Ended()
 
     def start(self, argv: Sequence[str], **options: Any) -> WatchedChild:
-        """Start a program as `subprocess.Popen` does; OSError when that fails."""
+        """Start a program around the job as `subprocess.Popen` does; OSError when that fails."""
         process = subprocess.Popen(list(argv), **options)
         # A Popen that is dropped unwaited goes on to wait for its number, and takes the status from whoever watches it,
         # or that of a later child with the same number. With a return code it believes that all is over.
         process.returncode = 0
+        self._around.add(process.pid)
         return self.watch(process.pid)
 
     def watch(self, pid: int) -> WatchedChild:
@@ -132,6 +135,7 @@ class Processes:
             self._collected(pid, status)
 
     def _collected(self, pid: int, status: int) -> None:
+        self._around.discard(pid)
         watched = self._watched.pop(pid, None)
         if watched is not None:
             watched.status = status
@@ -178,6 +182,10 @@ class Processes:
         """Everybody, ended ones too."""
         return descendants(self._keeper) - {os.getpid()} if self._keeper else descendants(os.getpid())
 
+    def _all_around(self) -> set[int]:
+        """The programs around the job, and what they have started."""
+        return {*self._around}.union(*map(descendants, self._around))
+
     # ---- a job that another process has begun
 
     def take_over(self, keeper: int, pid: int) -> None:
@@ -221,7 +229,7 @@ class Processes:
         if group.can_freeze:
             group.freeze(True)
         else:
-            tree.stop_all(self._below)
+            tree.stop_all(lambda: self._below() - self._all_around())
 
     def go_on(self) -> None:
         """Let those go on that have been stopped one by one."""

@@ -220,6 +220,19 @@ async def test_the_update_hook_hears_how_the_job_is_again_and_again(scripts: Scr
         await b.ended(activation)
 
 
+async def test_an_update_hook_goes_on_while_its_job_is_suspended(scripts: Scripts) -> None:
+    scripts.add(UPDATE, "echo > $notes/begun; until [ -e $notes/go ]; do sleep 0.02; done; echo > $notes/done")
+    async with bench(hooks=scripts.rows) as b:
+        activation = await b.run(a_job(b, "sleep 1000"))
+        await scripts.note("begun")
+        assert b.startd is not None
+        await b.startd.call(SuspendJob(activation=activation))
+        (scripts.notes / "go").touch()
+        await scripts.note("done")
+        await b.stop(activation, StopHow.FAST)
+        await b.ended(activation)
+
+
 async def test_an_update_hook_that_hangs_holds_nobody_up_and_is_gone_with_its_job(scripts: Scripts) -> None:
     scripts.add(UPDATE, "echo $$ > $notes/pid; exec sleep 1000")
     async with bench(hooks=scripts.rows) as b:
