@@ -12,9 +12,9 @@ PYTEST := $(BIN)/python -m pytest
 # Tests wait for processes most of their time: six workers keep two cores busy.
 WORKERS ?= 6
 
-.PHONY: help venv dev demo test slow long coverage lint format bench profile docs nodes release mutants clean
+.PHONY: help venv dev demo test slow long coverage lint format bench profile docs nodes arm64 release mutants clean
 help: ## this list
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -nE 's/^([a-z0-9]+):[^#]*## (.*)/  \1\t\2/p' Makefile | expand -t 12
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -72,6 +72,10 @@ docs: dev ## write the pages that are made from tables
 nodes: dev ## a pool of containers loses a node and finishes its jobs
 	deploy/containers/engine check
 	$(PYTEST) -q -m nodes tests/nodes $(ARGS)
+
+arm64: dev ## most of an hour: an emulated host of aarch64 runs what may depend on that, and joins a pool
+	tests/aarch64/machine tests $(ARGS)
+	tests/aarch64/machine mixed
 
 release: dev ## wheel and sdist in dist/, each tried in an environment of its own
 	$(BIN)/python deploy/release.py

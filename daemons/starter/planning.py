@@ -22,11 +22,9 @@ from pool.execute.vm import is_vm
 class Planner:
     """One activation's: the machine's rules, applied to the job's ad as it is by then."""
 
-    def __init__(
-        self, settings: StarterSettings, slot: ClassAd, sandbox: str, *, has_agent: bool, chirps: bool
-    ) -> None:
+    def __init__(self, settings: StarterSettings, slot: ClassAd, sandbox: str, *, has_agent: bool) -> None:
         self._settings, self._slot, self._sandbox = settings, slot, sandbox
-        self._has_agent, self._chirps = has_agent, chirps
+        self._has_agent = has_agent
 
     def account(self, job: ClassAd) -> Account:
         """As whom it runs; NoAccount when there is none for it, NotInGroup when that lacks the group it asks for."""
@@ -75,7 +73,6 @@ class Planner:
             thread_variables=settings.thread_variables,
             assigned_knobs=settings.assigned_knobs or ASSIGNED_KNOBS,
             starter_environment=settings.given_environment(),
-            chirps=self._chirps,
             java=settings.java,
             vm=settings.vm,
             transfers=self._has_agent and wants_transfer(job, self._slot),

@@ -16,11 +16,12 @@ _MACHINES: Final = {
     "aarch64": (183, bytes.fromhex("a00480d2a80b80d2010000d4")),  # mov x0, 37; mov x8, 93; svc 0
 }
 _NAMESPACE: Final = {  # readlink, write of as many bytes to standard output, exit with status 37
-    "x86_64": bytes.fromhex(
-        "b859000000488d3d2b000000488d742480ba400000000f0589c2488d742480bf01000000b8010000000f05bf25000000b83c0000000f05"
-    )
-    + b"/proc/self/ns/user\0",
+    "x86_64": "b859000000488d3d2b000000488d742480ba400000000f0589c2488d"
+    "742480bf01000000b8010000000f05bf25000000b83c0000000f05",
+    "aarch64": "600c8092c1010010ff0301d1e2030091030880d2c80980d2010000d4"
+    "e20300aae1030091200080d2080880d2010000d4a00480d2a80b80d2010000d4",
 }
+_LINK: Final = b"/proc/self/ns/user\0"
 
 
 def program(machine: str) -> bytes | None:
@@ -31,7 +32,9 @@ def program(machine: str) -> bytes | None:
 
 def namespace_program(machine: str) -> bytes | None:
     """A program that prints which user namespace it is in (`user:[4026531837]`), and exits with the same status."""
-    return _executable(_MACHINES[machine][0], _NAMESPACE[machine]) if machine in _NAMESPACE else None
+    if machine not in _NAMESPACE:
+        return None
+    return _executable(_MACHINES[machine][0], bytes.fromhex(_NAMESPACE[machine]) + _LINK)
 
 
 def _executable(number: int, code: bytes) -> bytes:

@@ -21,7 +21,6 @@ MAJOR: Final = 7
 MINOR: Final = 31
 MINOR_LEAST: Final = 28
 """The first version that negotiates how many pages a request may have (Linux 4.20)."""
-PAGE: Final = 4096
 ROOT_ID: Final = 1
 HEAD_BYTES_MAX: Final = 4096
 """Beyond the data of a write, a request is no longer than this."""
@@ -180,8 +179,11 @@ class TooOld(Exception):
     """The kernel speaks an older protocol."""
 
 
-def init(asked: Asked, *, write_bytes_max: int, read_bytes_max: int, read_ahead: int) -> bytes:
-    """What both sides go by; TooOld for a kernel that cannot. It reads no further ahead than the mount's own bound."""
+def init(asked: Asked, *, write_bytes_max: int, read_bytes_max: int, read_ahead: int, page_bytes: int) -> bytes:
+    """What both sides go by; TooOld for a kernel that cannot. It reads no further ahead than the mount's own bound.
+
+    The kernel counts what it reads at a time in pages of its own: 4 KiB on x86-64, up to 64 KiB on aarch64.
+    """
     major, minor, _, flags = asked.fields(_INIT_IN)
     if (major, minor) < (MAJOR, MINOR_LEAST):
         raise TooOld(f"the kernel speaks version {major}.{minor} of FUSE, and 7.{MINOR_LEAST} is needed")
@@ -195,7 +197,7 @@ def init(asked: Asked, *, write_bytes_max: int, read_bytes_max: int, read_ahead:
         background,
         write_bytes_max,
         1,
-        read_bytes_max // PAGE,
+        read_bytes_max // page_bytes,
         0,
     )
 

@@ -27,7 +27,7 @@ OTHERS = frozenset(
             "LICENSE_SERVER",
             "STARTER_SLOT_NAME",
         ),  # environment
-        *("IF_NEEDED", "ON_EXIT_OR_EVICT", "ON_SUCCESS", "SYS_RESOURCE"),  # values
+        *("IF_NEEDED", "ON_EXIT_OR_EVICT", "ON_SUCCESS", "SYS_RESOURCE", "X86_64"),  # values
         *(
             "STARTD_CRON",
             "STARTD_CRON_INTERFACE_VERSION",

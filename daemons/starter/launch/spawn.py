@@ -76,23 +76,24 @@ class JobSpawner:
 
     def _steps(self, plan: RunPlan, account: Account, entrances: Sequence[int]) -> list[child.Step]:
         """What the child does, in its order."""
-        steps: list[child.Step] = [(child.SETSID,), *((child.WRITE, entrance, b"0", 1) for entrance in entrances)]
+        call = child.HERE
+        steps: list[child.Step] = [(call.setsid,), *((call.write, entrance, b"0", 1) for entrance in entrances)]
         if account.switches:
             groups, gid, uid = account.groups, account.gid, account.uid
             steps += [
-                (child.SETGROUPS, len(groups), child.numbers(groups)),
-                (child.SETRESGID, gid, gid, gid),
-                (child.SETRESUID, _SAME, uid, _SAME),
+                (call.setgroups, len(groups), child.numbers(groups)),
+                (call.setresgid, gid, gid, gid),
+                (call.setresuid, _SAME, uid, _SAME),
             ]
-        steps += [(child.CHDIR, os.fsencode(plan.directory)), *_file_steps(plan, account)]
+        steps += [(call.chdir, os.fsencode(plan.directory)), *_file_steps(plan, account)]
         if self._handled is None:
             self._handled = child.default_signals(handled_signals())
         steps += self._handled
         if account.switches:  # from here on others of the account may stop it; its next step ends that it is ours
-            steps.append((child.SETRESUID, uid, uid, uid))
+            steps.append((call.setresuid, uid, uid, uid))
         environment = [os.fsencode(f"{name}={value}") for name, value in plan.environment.items()]
         argv = child.words([os.fsencode(word) for word in plan.argv])
-        return [*steps, (child.EXECVE, os.fsencode(plan.program), argv, child.words(environment))]
+        return [*steps, (call.execve, os.fsencode(plan.program), argv, child.words(environment))]
 
     @contextmanager
     def _rated_as_a_job(self) -> Iterator[None]:
@@ -155,12 +156,13 @@ def _file_steps(plan: RunPlan, account: Account) -> list[child.Step]:
         if not all(map(_opens_at_once, {plan.stdin, plan.stdout, plan.stderr})):
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     flags, mode = output_flags(plan), 0o666
+    call = child.HERE
     steps: list[child.Step] = []
-    steps += [(child.CLOSE, 0), (child.OPEN, os.fsencode(plan.stdin), os.O_RDONLY | os.O_NOCTTY, 0)]
-    steps += [(child.CLOSE, 1), (child.OPEN, os.fsencode(plan.stdout), flags, mode)]
+    steps += [(call.close, 0), (call.openat, child.AT_FDCWD, os.fsencode(plan.stdin), os.O_RDONLY | os.O_NOCTTY, 0)]
+    steps += [(call.close, 1), (call.openat, child.AT_FDCWD, os.fsencode(plan.stdout), flags, mode)]
     if plan.stderr == plan.stdout:
-        return [*steps, (child.DUP2, 1, 2)]
-    return [*steps, (child.CLOSE, 2), (child.OPEN, os.fsencode(plan.stderr), flags, mode)]
+        return [*steps, (call.dup3, 1, 2, 0)]
+    return [*steps, (call.close, 2), (call.openat, child.AT_FDCWD, os.fsencode(plan.stderr), flags, mode)]
 
 
 def handled_signals() -> list[int]:

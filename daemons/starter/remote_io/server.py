@@ -111,7 +111,11 @@ class Server:
         self.begun.set()
         try:
             body = wire.init(
-                asked, write_bytes_max=WRITE_BYTES_MAX, read_bytes_max=READ_BYTES_MAX, read_ahead=READ_AHEAD_KB << 10
+                asked,
+                write_bytes_max=WRITE_BYTES_MAX,
+                read_bytes_max=READ_BYTES_MAX,
+                read_ahead=READ_AHEAD_KB << 10,
+                page_bytes=os.sysconf("SC_PAGE_SIZE"),
             )
         except TooOld as error:
             self._log.error("Files cannot be served", error)

@@ -161,7 +161,7 @@ def system_facts() -> dict[str, str | int | bool]:
     }
     facts.update(distribution(_os_release()))
     try:
-        facts.update(processor(Path("/proc/cpuinfo").read_text(errors="replace")))
+        facts.update(processor(Path("/proc/cpuinfo").read_text(errors="replace"), arch(uname.machine)))
     except OSError:
         pass
     return facts
@@ -191,8 +191,14 @@ def distribution(release: Mapping[str, str]) -> dict[str, str | int]:
     }
 
 
-def processor(cpuinfo: str) -> dict[str, str | int | bool]:
-    """CpuFamily, CpuModelNumber, CpuCacheSize (KiB), Microarch and has_<flag> from the text of /proc/cpuinfo."""
+def processor(cpuinfo: str, architecture: str) -> dict[str, str | int | bool]:
+    """CpuFamily, CpuModelNumber, CpuCacheSize (KiB), Microarch and has_<flag> from the text of /proc/cpuinfo.
+
+    All of them are words of x86. On another architecture the file has none of them, or (where its programs are run by
+    an emulator) those of a processor that these programs cannot use: then nothing is said.
+    """
+    if architecture not in ("X86_64", "INTEL"):
+        return {}
     first: dict[str, str] = {}
     for line in cpuinfo.split("\n\n", 1)[0].splitlines():
         key, _, value = line.partition(":")
@@ -204,8 +210,7 @@ def processor(cpuinfo: str) -> dict[str, str | int | bool]:
             facts[name] = int(digits)
     flags = set(first.get("flags", "").split())
     facts.update({name: True for flag, name in _ADVERTISED_FLAGS.items() if flag in flags})
-    # Every x86-64 has it; without it this is another architecture, which has no such levels.
-    if "sse2" in flags:
+    if architecture == "X86_64":
         facts["Microarch"] = microarchitecture(flags)
     return facts
 

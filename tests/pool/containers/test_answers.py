@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -102,16 +105,29 @@ def test_gpus_become_devices() -> None:
     assert gpu_devices("GPU-bbbb", numbers, everything=True) == [*control, "/dev/nvidia0", "/dev/nvidia1"]
 
 
-def test_the_test_program_does_what_it_is_for(tmp_path: Path) -> None:
-    import platform
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_test_programs_do_what_they_are_for(machine: str, tmp_path: Path) -> None:
+    """On a machine of the kind, or as QEMU's user mode runs its programs elsewhere."""
+    made, of_namespace = probe_image.program(machine), probe_image.namespace_program(machine)
+    assert made is not None
+    assert of_namespace is not None
+    emulator = [] if machine == platform.machine() else [f"qemu-{machine}-static"]
+    if emulator and shutil.which(emulator[0]) is None:
+        pytest.skip(f"takes a machine of the kind {machine}, or {emulator[0]}")
+    for name, content in (("exit", made), ("namespace", of_namespace)):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o755)
+    ends = [
+        subprocess.run([*emulator, tmp_path / name], capture_output=True, text=True, check=False)
+        for name in ("exit", "namespace")
+    ]
+    assert [end.returncode for end in ends] == [probe_image.STATUS] * 2
+    assert [end.stdout for end in ends] == ["", os.readlink("/proc/self/ns/user")]
 
-    made = probe_image.program(platform.machine())
-    if made is None:
-        pytest.skip("no test program for this kind of machine")
-    (tmp_path / "exit").write_bytes(made)
-    (tmp_path / "exit").chmod(0o755)
-    assert subprocess.run([tmp_path / "exit"], check=False).returncode == probe_image.STATUS
+
+def test_there_is_no_image_for_other_machines() -> None:
     assert probe_image.archive("vax") is None
+    assert probe_image.namespace_program("vax") is None
 
 
 def test_all_gpus_of_the_machine_are_all_whatever_the_slots_are_called() -> None:

@@ -94,14 +94,39 @@ V3 = V2 + " avx avx2 bmi1 bmi2 f16c fma abm movbe"
 V4 = V3 + " avx512f avx512bw avx512cd avx512dq avx512vl"
 
 
+def cpuinfo(flags: str) -> str:
+    return f"processor : 0\ncpu family : 6\nmodel : 167\ncache size : 480 KB\nflags : {flags}\n\nprocessor : 1"
+
+
 @pytest.mark.parametrize(("flags", "level"), [("sse2", "v1"), (V2, "v2"), (V3, "v3"), (V4, "v4"), ("avx2 " + V2, "v2")])
 def test_levels_of_x86_64(flags: str, level: str) -> None:
-    facts = detect.processor(
-        f"processor : 0\ncpu family : 6\nmodel : 167\ncache size : 480 KB\nflags : {flags}\n\nprocessor : 1"
-    )
+    facts = detect.processor(cpuinfo(flags), "X86_64")
     assert facts["Microarch"] == f"x86_64-{level}"
     assert (facts["CpuFamily"], facts["CpuModelNumber"], facts["CpuCacheSize"]) == (6, 167, 480)
     assert ("has_avx2" in facts) == ("avx2" in flags.split())
+
+
+def test_levels_are_those_of_64_bits() -> None:
+    assert "Microarch" not in detect.processor(cpuinfo(V2), "INTEL")
+
+
+ARM = """\
+processor\t: 0
+BogoMIPS\t: 125.00
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x0
+CPU part\t: 0xd08
+CPU revision\t: 3
+
+processor\t: 1
+"""
+
+
+@pytest.mark.parametrize("text", [ARM, cpuinfo(V4)], ids=["an own one", "that of the machine which emulates it"])
+def test_another_architecture_has_nothing_of_x86(text: str) -> None:
+    assert detect.processor(text, "aarch64") == {}
 
 
 @pytest.mark.parametrize(
