@@ -22,10 +22,12 @@ SHOWN: Final = (
     *("DAGMAN_MUNGE_NODE_NAMES", "DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS", "DAGMAN_PROHIBIT_MULTI_JOBS"),
     *("DAGMAN_SUBMIT_DEPTH_FIRST", "DAGMAN_ALWAYS_RUN_POST", "DAGMAN_DEFAULT_APPEND_VARS"),
     *("DAGMAN_INHERIT_ATTRS_PREFIX", "DAGMAN_INHERIT_ATTRS", "DAGMAN_REMOVE_JOB_LIST_ON_FAILURE"),
-    *("DAGMAN_PENDING_REPORT_INTERVAL", "DAGMAN_AUTO_RESCUE", "DAGMAN_MAX_RESCUE_NUM"),
+    *("DAGMAN_PENDING_REPORT_INTERVAL", "DAGMAN_PRINT_JOB_TABLE_INTERVAL", "DAGMAN_AUTO_RESCUE"),
+    "DAGMAN_MAX_RESCUE_NUM",
     *("DAGMAN_RESET_RETRIES_UPON_RESCUE", "DAGMAN_DEFAULT_NODE_LOG", "DAGMAN_GENERATE_SUBDAG_SUBMITS"),
     *("DAGMAN_MAX_JOB_HOLDS", "DAGMAN_NODE_JOB_FAILURE_TOLERANCE", "DAGMAN_HOLD_CLAIM_TIME"),
     *("DAGMAN_SUPPRESS_JOB_LOGS", "DAGMAN_REMOVE_NODE_JOBS", "DAGMAN_PUT_FAILED_JOBS_ON_HOLD"),
+    "DAGMAN_REMOVE_JOBS_AFTER_LIMIT_CHANGE",
 )
 """The knobs that the log of condor_dagman begins with: those of HTCondor's that act here, in its order."""
 
@@ -46,13 +48,26 @@ def with_file(config: Config, path: str) -> Config:
     )
 
 
+NO_DAEMON: Final = {
+    "DAGMAN_DEBUG": "DAGMAN_VERBOSITY and -Debug say how much is in this log",
+    "MAX_DAGMAN_LOG": "this log is never cut, as by HTCondor of each graph that condor_submit_dag has submitted",
+}
+"""What daemons take from knobs of these families, and condor_dagman does not."""
+
+
 def complaints(config: Config) -> list[str]:
-    """What is wrong with the graph's own file, of which nobody else tells: the pool's are warned of when it begins."""
+    """What of the graph's configuration does nothing, of which nobody else tells: the pool's is told as it begins."""
+    named = set(config.names(with_defaults=False))
+    said = [
+        f"Warning: {name} has no effect here: {reason}"
+        for name, reason in NO_DAEMON.items()
+        if name in named and config.raw(name) not in ("", "0")  # condor_submit_dag gives each graph MAX_DAGMAN_LOG = 0
+    ]
     path = config.path("DAGMAN_CONFIG_FILE", default="")
     if not path:
-        return []
+        return said
     alone = load_config([path], environ={})
-    return [said for said in (*alone.warnings, *alone.without_effect) if said.startswith(f"{path}:")]
+    return [*said, *(line for line in (*alone.warnings, *alone.without_effect) if line.startswith(f"{path}:"))]
 
 
 def course_settings(options: Options, config: Config, dag_id: int) -> Settings:
@@ -70,6 +85,7 @@ def course_settings(options: Options, config: Config, dag_id: int) -> Settings:
         remove_job_list=config.bool("DAGMAN_REMOVE_JOB_LIST_ON_FAILURE"),
         hold_failed_jobs=config.bool("DAGMAN_PUT_FAILED_JOBS_ON_HOLD"),
         priority=options.priority or config.int("DAGMAN_DEFAULT_PRIORITY"),
+        enforce_new_limit=config.bool("DAGMAN_REMOVE_JOBS_AFTER_LIMIT_CHANGE"),
         remove_node_jobs=config.bool("DAGMAN_REMOVE_NODE_JOBS"),
         rescue_files=config.int("DAGMAN_MAX_RESCUE_NUM") > 0,
         dag_id=dag_id,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import IO, Final
 
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
-from pool.dag.course.states import Counts, DagStatus
+from pool.dag.course.states import Counts, DagStatus, JobFigures
 
 _RULE: Final = "*" * 54
 _HEAD: Final = (
@@ -94,6 +94,16 @@ class DagmanOut:
             *_HEAD,
             figures,
             f"{counts.held} job proc(s) currently held",
+            level=3,
+        )
+
+    def jobs_table(self, jobs: JobFigures) -> None:
+        """How many jobs are where (DAGMAN_PRINT_JOB_TABLE_INTERVAL)."""
+        self.say(
+            f"Total jobs placed to AP: {jobs.submitted}",
+            "     Idle     Held     Running     Successful     Failed",
+            "      ===      ===         ===            ===        ===",
+            f"  {jobs.idle:7d}  {jobs.held:7d}     {jobs.running:7d}     {jobs.succeeded:10d} {jobs.failed:10d}",
             level=3,
         )
 

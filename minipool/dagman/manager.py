@@ -134,6 +134,7 @@ class Manager:
             self._nursery.start_soon(self.submitter.run)
             self._nursery.start_soon(self._each_second)
             self._nursery.start_soon(self._report_pending)
+            self._nursery.start_soon(self._report_jobs)
             self._nursery.start_soon(self.own.keep, self)
             self._nursery.start_soon(self.files.status.keep, self.course)
             self._nursery.start_soon(self.files.keep_drawing, self.course)
@@ -370,6 +371,13 @@ class Manager:
             quiet_s = int(trio.current_time() - self._last_event)
             if quiet_s >= interval_s:
                 self.say(f"{quiet_s} seconds since last log event", "Pending DAG nodes:", *pending(self.course))
+
+    async def _report_jobs(self) -> None:
+        """Say now and then how many jobs are where."""
+        interval_s = self.config.seconds("DAGMAN_PRINT_JOB_TABLE_INTERVAL")
+        while interval_s:
+            await trio.sleep(interval_s)
+            self.out.jobs_table(self.course.job_figures())
 
     # ---- what is shown
 

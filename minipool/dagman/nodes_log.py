@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pool.classad import ClassAd
 from pool.dag.course import happenings as it
+from pool.dag.course.states import LIMIT_LOWERED
 from pool.dag.model import Dag
 from pool.jobs.userlog.bodies import read_body
 from pool.jobs.userlog.event import local_time
@@ -197,7 +198,8 @@ def _of_job(logged: LoggedEvent, node: int) -> Sequence[it.Event]:
             code = _code(logged)
             return (it.JobEnded(node, cluster, proc, *((code, None) if code >= 0 else (None, -code))),)
         case 9:
-            return (it.JobEnded(node, cluster, proc),)
+            beyond = any(LIMIT_LOWERED in line for line in logged.lines[1:])
+            return (it.JobEnded(node, cluster, proc, beyond_limit=beyond),)
         case 12:
             return (it.JobHeld(node, cluster, proc),)
         case 13:

@@ -107,7 +107,7 @@ class OwnJob:
         """The ad shall say how the graph fares."""
         if self.id is None:
             return
-        counts = course.counts()
+        counts, jobs = course.counts(), course.job_figures()
         await self.schedd.edit(
             self.id,
             {
@@ -124,10 +124,10 @@ class OwnJob:
                 "DAG_NodesFutile": counts.futile,
                 "DAG_Status": int(course.status),
                 "DAG_InRecovery": int(course.recovering),
-                "DAG_JobsSubmitted": course.jobs_submitted,
-                "DAG_JobsIdle": counts.idle - counts.held,
-                "DAG_JobsHeld": counts.held,
-                "DAG_JobsRunning": max(0, course.jobs_queued - counts.idle),
+                "DAG_JobsSubmitted": jobs.submitted,
+                "DAG_JobsIdle": jobs.idle,
+                "DAG_JobsHeld": jobs.held,
+                "DAG_JobsRunning": jobs.running,
                 "DAG_JobsCompleted": course.jobs_ended,
                 "DAG_Stats": self.statistics.ad_text(),
             },

@@ -34,7 +34,7 @@ from protocol.wire.ad_table import ads_of
 SUBMIT_S: Final = 600.0
 ENDED: Final = [
     *("ClusterId", "ProcId", "JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "NumJobStarts", "DAGNodeName"),
-    "TotalSubmitProcs",
+    *("TotalSubmitProcs", "RemoveReason"),
 ]
 """What is asked of jobs that have left."""
 

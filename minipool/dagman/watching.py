@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.dag.course import happenings as it
-from pool.dag.course.states import PROVISIONED
+from pool.dag.course.states import LIMIT_LOWERED, PROVISIONED
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import JobDelta
 
 PROJECTION: Final = [
     *("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "TotalSubmitProcs", "ExitCode", "ExitBySignal", "ExitSignal"),
-    *("NumJobStarts", "HoldReason", "ProvisionerState"),
+    *("NumJobStarts", "HoldReason", "RemoveReason", "ProvisionerState"),
     *("DAGMan_MaxJobs", "DAGMan_MaxIdle", "DAGMan_MaxPreScripts", "DAGMan_MaxPostScripts", "DAGMan_MaxHoldScripts"),
     "DAGMan_MaxSubmitsPerInterval",
 ]
@@ -161,7 +161,8 @@ class NodeJobs:
             yield Told(it.JobRuns(node, *id), "ULOG_EXECUTE")
         self._ran.discard(id)
         if ad.eval_int("JobStatus") != JobStatus.COMPLETED:
-            yield Told(it.JobEnded(node, *id), "ULOG_JOB_ABORTED")
+            beyond = LIMIT_LOWERED in ad.eval_str("RemoveReason", "")
+            yield Told(it.JobEnded(node, *id, beyond_limit=beyond), "ULOG_JOB_ABORTED")
         elif ad.eval_bool("ExitBySignal"):
             yield Told(it.JobEnded(node, *id, signal=ad.eval_int("ExitSignal", 0)), "ULOG_JOB_TERMINATED")
         else:

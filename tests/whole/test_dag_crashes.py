@@ -99,6 +99,30 @@ class EachStep:
         return self._left[step].popleft() if self._left[step] else ""
 
 
+class EachKindOfStep:
+    """At each kind of step (its name without numbers) each of the three dies, and again at each so many-th of its kind.
+
+    So deaths are at all kinds of steps, and spread over the whole run.
+    """
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._known: set[str] = set()
+        self._deaths: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+
+    def __call__(self, step: str) -> str:
+        kind = re.sub(r"\d+", "#", step)
+        is_new = step not in self._known
+        self._known.add(step)
+        self.kinds[kind] += is_new
+        # The first three are of one kind, even of one name: most kinds have but one, which each life comes to.
+        if self._deaths[kind] >= len(VICTIMS) and not (is_new and self.kinds[kind] % self._every == 0):
+            return ""
+        self._deaths[kind] += 1
+        return VICTIMS[self._deaths[kind] % len(VICTIMS)]
+
+
 class Deaths:
     """Who dies at which step, and has died."""
 
@@ -187,3 +211,12 @@ def test_condor_dagman_and_the_schedd_are_killed_again_and_again() -> None:
 @pytest.mark.timeout(7200)
 def test_each_dies_at_each_step() -> None:
     assert len(dies(Diamond(6), EachStep(), random.Random(1), 7000).died) > 150
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_diamond_of_200_nodes_dies_at_each_kind_of_step() -> None:
+    steps = EachKindOfStep(5)
+    deaths = dies(Diamond(200), steps, random.Random(1), 3500)
+    print(f"{len(steps.kinds)} kinds of steps", *steps.kinds.items(), sep="\n")
+    assert len(deaths.died) > 350

@@ -41,7 +41,7 @@ def home(pool: RealPool, request: pytest.FixtureRequest) -> Path:
     return home
 
 
-def dagman(pool: RealPool, home: Path, dag: str) -> int:
+def dagman(pool: RealPool, home: Path, dag: str, environment: str = "") -> int:
     """A job that runs the graph; its cluster."""
     (home / "n.sub").write_text(NODE)
     (home / "x.dag").write_text(dag)
@@ -49,7 +49,7 @@ def dagman(pool: RealPool, home: Path, dag: str) -> int:
     return pool.submit(
         f"universe = scheduler\nexecutable = {program}\n"
         'arguments = "-p 0 -f -l . -Lockfile x.dag.lock -AutoRescue 1 -Dag x.dag"\n'
-        f'environment = "_CONDOR_DAGMAN_LOG=x.dag.dagman.out POOL_DIR={pool.directory}"\n'
+        f'environment = "_CONDOR_DAGMAN_LOG=x.dag.dagman.out POOL_DIR={pool.directory} {environment}"\n'
         "remove_kill_sig = SIGUSR1\nlog = dagman.log\n"
         'My.OtherJobRemoveRequirements = "DAGManJobId =?= $(cluster)"\n'
         "on_exit_remove = ExitSignal =?= 11 || (ExitCode =!= undefined && ExitCode >= 0 && ExitCode <= 2)\nqueue\n",
@@ -93,6 +93,28 @@ def test_a_dagman_that_is_killed_goes_on_and_runs_no_node_twice(pool: RealPool, 
         os.kill(int(pid), signal.SIGKILL)
     (ad,) = pool.until_done(cluster)
     assert (order(home), ad.eval_int("ExitCode"), ad.eval_int("DAG_NodesDone")) == (names, 0, 5)
+
+
+@pytest.mark.slow
+def test_a_limit_that_is_lowered_removes_jobs_if_it_shall_and_their_nodes_run_again(pool: RealPool, home: Path) -> None:
+    (home / "own").write_text("DAGMAN_REMOVE_JOBS_AFTER_LIMIT_CHANGE = true\nDAGMAN_PRINT_JOB_TABLE_INTERVAL = 1\n")
+    text = "".join(f"JOB {name} n.sub\n" for name in "ABC") + 'VARS ALL_NODES s="600"\n'
+    cluster = dagman(pool, home, text, f"_CONDOR_DAGMAN_CONFIG_FILE={home / 'own'}")
+    pool.until(lambda: len(mine(pool, cluster)) == 3, "the nodes' jobs")
+    log = home / "x.dag.dagman.out"
+    pool.until(lambda: "      ===      ===         ===" in log.read_text(), "the table of jobs")
+    pool.tool("condor_qedit", str(cluster), "DAGMan_MaxJobs", "1")
+    pool.until(lambda: len(mine(pool, cluster)) == 1, "the end of two of them")
+    # A condor_dagman that comes later knows that they are owed, too.
+    pool.tool("condor_hold", str(cluster))
+    pool.until_status(cluster, 5)
+    pool.tool("condor_release", str(cluster))
+    pool.until(lambda: "done with RECOVERY" in log.read_text(), "the recovery")
+    pool.tool("condor_qedit", str(cluster), "DAGMan_MaxJobs", "3")
+    pool.until(lambda: len(mine(pool, cluster)) == 3, "the nodes' jobs again")
+    assert log.read_text().count("(retry #1 of 1)...") >= 2
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
 
 
 def test_a_removed_graph_takes_its_jobs_along_and_leaves_a_rescue_file(pool: RealPool, home: Path) -> None:

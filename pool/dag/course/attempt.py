@@ -10,8 +10,8 @@ from pool.dag.course.states import JOB_ABORTED
 class Attempt:
     """What is known of a node from its start to its end; a retry begins another."""
 
-    __slots__ = ("cluster", "codes", "error", "factory", "failed", "held", "holds", "idle", "job_value", "jobs",
-                 "left", "pre_value", "sequence", "succeeded", "tries", "value")  # fmt: skip
+    __slots__ = ("beyond_limit", "cluster", "codes", "error", "factory", "failed", "held", "holds", "idle", "job_value",
+                 "jobs", "left", "pre_value", "sequence", "succeeded", "tries", "value")  # fmt: skip
 
     def __init__(self) -> None:
         self.cluster = -1
@@ -24,6 +24,8 @@ class Attempt:
         self.failed = 0
         self.idle: set[int] = set()
         self.held: set[int] = set()
+        self.beyond_limit = False
+        """The limit of nodes was lowered below it: its jobs go, and come again."""
         self.holds = 0
         self.tries = 0
         self.succeeded = True

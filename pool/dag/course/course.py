@@ -17,7 +17,7 @@ from pool.dag.course import happenings as do
 from pool.dag.course.attempt import Attempt
 from pool.dag.course.ready import ReadyNodes
 from pool.dag.course.scripts import Facts, ScriptQueue, words
-from pool.dag.course.states import Counts, DagStatus, ExitCode, NodeState, Settings
+from pool.dag.course.states import LIMIT_LOWERED, Counts, DagStatus, ExitCode, JobFigures, NodeState, Settings
 from pool.dag.model import Dag, Node, Script, ScriptKind
 
 S = NodeState
@@ -35,7 +35,7 @@ class Course:
         self.attempts: dict[int, Attempt] = {}
         self.retries: dict[int, int] = {}
         self.more_retries: dict[int, int] = {}
-        """Retries beyond those of the node, for its jobs were put on hold."""
+        """Retries beyond those of the node, for its jobs were put on hold or removed as a limit was lowered."""
         self.ready = ReadyNodes(dict(dag.categories))
         self.scripts: dict[ScriptKind, ScriptQueue] = {kind: ScriptQueue() for kind in ("PRE", "POST", "HOLD")}
         self.on_hold: set[int] = set()
@@ -103,6 +103,12 @@ class Course:
             total, self.done, self.pre, self.submitted, self.post, len(self.ready), total - away, self.failed,
             self.futile, self.held_jobs, self.idle_jobs,
         )  # fmt: skip
+
+    def job_figures(self) -> JobFigures:
+        """The same of jobs."""
+        idle, failed = self.idle_jobs - self.held_jobs, self.jobs_ended - self.jobs_succeeded
+        running = max(0, self.jobs_queued - self.idle_jobs)
+        return JobFigures(self.jobs_submitted, idle, self.held_jobs, running, self.jobs_succeeded, failed)
 
     def active(self) -> Iterator[int]:
         """The nodes that are under way, by number."""
@@ -197,6 +203,7 @@ class Course:
         one = self.attempt(node)
         self.states[node] = S.SUBMITTED
         one.tries += 1
+        one.beyond_limit = False
         one.idle = {0}
         # Whether it waits is known only later, and many would be submitted until then.
         self.idle_jobs += 1
@@ -204,6 +211,20 @@ class Course:
             self.submitted += 1
         self.say(f"Submitting HTCondor Node {self.node(node).name} job(s)...")
         self.effects.append(do.Submit(node, self.retries.get(node, 0), node in self.on_hold))
+
+    def enforce_limit(self) -> None:
+        """Remove the jobs of nodes beyond the limit of nodes, which is another one now."""
+        # Those that come first in the file stay, as with HTCondor; a SERVICE node counts nowhere.
+        busy = [n for n in self.active() if self.states[n] == S.SUBMITTED and self.node(n).kind != "SERVICE"]
+        for node in busy[self.limits.jobs :]:
+            one = self.attempt(node)
+            one.beyond_limit = True
+            if one.jobs or one.factory:  # of one that is on its way no cluster is known yet
+                self.remove_beyond_limit(node)
+
+    def remove_beyond_limit(self, node: int) -> None:
+        """Remove the node's jobs: it is submitted again when there is room, as a retry that costs none."""
+        self.effects.append(do.RemoveCluster(node, self.attempt(node).cluster, LIMIT_LOWERED))
 
     def not_submitted(self, node: int) -> None:
         """None of the node's jobs is in the queue any more."""

@@ -38,6 +38,8 @@ def _succeed(course: Course) -> None:
         if course.states[node] == S.SUBMITTED:
             reason = "DAG is complete."
             course.effects.append(do.RemoveCluster(node, course.attempt(node).cluster, reason))
+            # It has served to the end: the metrics count it among those that succeeded.
+            course.succeed(node)
     course.say("All jobs Completed!")
     course.say_deferrals()
     course.finish(ExitCode.OKAY, course.status)

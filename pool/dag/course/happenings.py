@@ -92,6 +92,8 @@ class JobEnded(NamedTuple):
     proc: int
     code: int | None = None
     signal: int | None = None
+    beyond_limit: bool = False
+    """It was removed because the limit of nodes was lowered."""
 
 
 class ClusterOver(NamedTuple):

@@ -47,6 +47,8 @@ JOB_ABORTED: Final = -1002
 JOB_SKIPPED: Final = -1004
 """What stands for a job's exit code where there is none; a signal is its negative."""
 SIGNAL_MAX: Final = 64
+LIMIT_LOWERED: Final = "DAG Limit: Max number of submitted nodes was reached."
+"""Why jobs are removed as the limit of nodes was lowered; by these words a later condor_dagman knows them, too."""
 PROVISIONED: Final = 2
 """The ProvisionerState of a provisioner that has done its work."""
 
@@ -88,6 +90,8 @@ class Settings(NamedTuple):
     hold_failed_jobs: bool = False
     priority: int = 0
     """Added to that of each node."""
+    enforce_new_limit: bool = False
+    """Where the limit of nodes is lowered, the jobs of those beyond it are removed, and the nodes retried."""
     remove_node_jobs: bool = True
     """The jobs of nodes are removed when the graph is."""
     rescue_files: bool = True
@@ -110,3 +114,14 @@ class Counts(NamedTuple):
     held: int
     """Jobs on hold."""
     idle: int
+
+
+class JobFigures(NamedTuple):
+    """How many jobs have been submitted, and where they are."""
+
+    submitted: int
+    idle: int
+    held: int
+    running: int
+    succeeded: int
+    failed: int

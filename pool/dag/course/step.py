@@ -58,6 +58,8 @@ def _submitted(course: Course, event: it.Submitted) -> None:
     if course.final_ran and node not in (course.final, *course.services):
         # It was on its way when the graph was to end.
         course.effects.append(it.RemoveCluster(node, event.cluster, "DAG Abort: DAG is exiting."))
+    elif one.beyond_limit:
+        course.remove_beyond_limit(node)
 
 
 def _found_submitted(course: Course, node: int) -> None:
@@ -233,6 +235,9 @@ def _job_failed(course: Course, node: int, one: Attempt, event: it.JobEnded) -> 
         course.say(f"Node {name} job proc {job} failed with status {event.code}.")
     else:
         value, error = JOB_ABORTED, f"HTCondor reported ULOG_JOB_ABORTED event for job proc {job}"
+    # What the graph has taken back is no failure of the node's: once for each attempt, whatever many jobs it had.
+    if event.beyond_limit and JOB_ABORTED not in one.codes.values():
+        course.more_retries[node] = course.more_retries.get(node, 0) + 1
     one.codes[event.proc] = value
     one.failed += 1
     if one.failed == 1:
@@ -407,7 +412,9 @@ def _resume(course: Course, event: it.Resume) -> None:
 
 
 def _new_limits(course: Course, event: it.NewLimits) -> None:
-    course.limits = event.limits
+    before, course.limits = course.limits.jobs, event.limits
+    if course.settings.enforce_new_limit and course.limits.jobs not in (0, before):
+        course.enforce_limit()
     # More may run now; nodes are looked at after every event anyway.
     for kind in course.scripts:
         course.run_waiting(kind)

@@ -24,6 +24,10 @@ _FIRST_VERSIONS: Final = {
     "total_nodes_run": "total_jobs_run",
 }
 """What nodes are called in version 1."""
+_JOBS: Final = ("JOB", "FINAL", "PROVISIONER")
+_NESTED: Final = ("SUBDAG",)
+_COUNTED: Final = (*_JOBS, *_NESTED)
+"""What version 1 counts: version 2 has SERVICE nodes in its totals, too."""
 _SINCE_SECOND: Final = (
     *("metrics_version", "has_final_node", "provisioner_nodes", "jobs_submitted", "jobs_succeeded", "jobs_failed"),
     *("service_nodes", "service_nodes_failed", "service_nodes_succeeded"),
@@ -52,6 +56,7 @@ def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False, versi
     figures = _figures(course, run, count)
     if version == 1:
         figures["total_nodes"] = len(course.states) - count(("SERVICE",))
+        figures["total_nodes_run"] = count(_COUNTED, S.DONE, S.ERROR)
         figures = {
             _FIRST_VERSIONS.get(name, name): value for name, value in figures.items() if name not in _SINCE_SECOND
         }
@@ -63,7 +68,7 @@ def metrics_text(course: Course, run: RunFacts, *, of_graph: bool = False, versi
 
 
 def _figures(course: Course, run: RunFacts, count: Count) -> dict[str, object]:
-    jobs, nested, services = ("JOB", "FINAL", "PROVISIONER"), ("SUBDAG",), ("SERVICE",)
+    jobs, nested, services = _JOBS, _NESTED, ("SERVICE",)
     return {
         "client": "condor_dagman",
         "version": SPEAKS,
@@ -88,7 +93,7 @@ def _figures(course: Course, run: RunFacts, count: Count) -> dict[str, object]:
         "service_nodes_failed": count(services, S.ERROR),
         "service_nodes_succeeded": count(services, S.DONE),
         "total_nodes": len(course.states),
-        "total_nodes_run": count((*jobs, *nested), S.DONE, S.ERROR),
+        "total_nodes_run": count((*jobs, *nested, *services), S.DONE, S.ERROR),
         "jobs_submitted": course.jobs_submitted,
         # HTCondor counts those that ended by themselves, whatever their exit codes.
         "jobs_succeeded": course.jobs_ended,

@@ -33,3 +33,9 @@ def test_what_is_wrong_is_said(words: str, said: str) -> None:
     with pytest.raises(UserError) as error:
         parse(words.split())
     assert str(error.value) == said
+
+
+def test_each_option_says_what_it_is_for() -> None:
+    assert (parse(["-help"]).asks, parse(["-version"]).asks) == ("help", "version")
+    found = parse(["x.dag", "-Batch-Name", "lot", "-AllowVersionMismatch"])
+    assert (found.batch_name, found.allow_version_mismatch) == ("lot", True)

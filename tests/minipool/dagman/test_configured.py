@@ -11,15 +11,16 @@ import pytest
 from minipool.dagman.arguments import parse
 from minipool.dagman.configured import SHOWN, bounds, complaints, configuration, paths, settings_text
 from minipool.dagman.cycle_times import Statistics
+from minipool.dagman.dagman_out import DagmanOut
 from minipool.dagman.main import _refused
 from minipool.dagman.own_job import OwnJob
 from pool.base.errors import ConfigError
 from pool.classad import ClassAd, parse_ad
 from pool.config import load_config
 from pool.config.knobs import find
-from pool.dag.course.course import Course
+from pool.dag.course.course import Course, S
 from pool.dag.course.happenings import NewLimits
-from pool.dag.course.states import Limits
+from pool.dag.course.states import JobFigures, Limits
 from pool.dag.files.metrics import RunFacts, metrics_text
 from pool.dag.language.reader import read
 from pool.dag.model import Dag
@@ -125,6 +126,28 @@ def test_metrics_of_the_first_version_call_nodes_jobs_and_leave_out_what_came_la
     ]
     assert [found[name] for name in ("jobs", "jobs_succeeded", "dag_jobs", "total_jobs", "total_jobs_run")] == [
         *(1, 1, 1, 2, 1),
+    ]
+
+
+def test_service_nodes_count_among_all_nodes_in_the_second_version_alone() -> None:
+    course = Course(a_dag("JOB A a DONE\nSERVICE S s\nSERVICE T t\n"))
+    course.states[1] = S.DONE
+    names = ("total_nodes", "total_nodes_run", "service_nodes", "service_nodes_succeeded")
+    found = json.loads(metrics_text(course, RunFacts(1.0, 2.5, 0, "7", "", 3)))
+    assert [found[name] for name in names] == [3, 2, 2, 1]
+    first = json.loads(metrics_text(course, RunFacts(1.0, 2.5, 0, "7", "", 3), version=1))
+    assert (first["total_jobs"], first["total_jobs_run"]) == (1, 1)
+
+
+def test_the_table_of_jobs_is_htcondors(tmp_path: Path) -> None:
+    out = DagmanOut(str(tmp_path / "out"))
+    out.jobs_table(JobFigures(12, 3, 1, 4, 2, 2))
+    out._file.close()
+    assert [line[18:] for line in (tmp_path / "out").read_text().splitlines()] == [
+        "Total jobs placed to AP: 12",
+        "     Idle     Held     Running     Successful     Failed",
+        "      ===      ===         ===            ===        ===",
+        "        3        1           4              2          2",
     ]
 
 

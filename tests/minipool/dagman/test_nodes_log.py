@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minipool.dagman.nodes_log import NodesLog, Replay
 from pool.dag.course import happenings as it
+from pool.dag.course.states import LIMIT_LOWERED
 from pool.dag.language.reader import read
 
 DAG = "JOB A n.sub\nJOB B n.sub\nJOB C n.sub NOOP\nJOB D n.sub\n"
@@ -45,6 +46,14 @@ def test_the_jobs_of_nodes_are_told_and_no_others(tmp_path: Path) -> None:
         ("JobEnded", it.JobEnded(0, 2, 0, 3)),
         ("JobEnded", it.JobEnded(0, 2, 1, None, 9)),
     ]
+
+
+def test_a_job_that_a_lowered_limit_removed_is_known_for_that(tmp_path: Path) -> None:
+    path = tmp_path / "x.dag.nodes.log"
+    at = "2026-11-22 19:00:35 Job was aborted."
+    path.write_text(f"{JOBS}009 (002.002.000) {at}\n\t{LIMIT_LOWERED}\n...\n009 (002.003.000) {at}\n\tOther\n...\n")
+    ended = [one for _, one in replayed(NodesLog(str(path)))][-2:]
+    assert ended == [it.JobEnded(0, 2, 2, beyond_limit=True), it.JobEnded(0, 2, 3)]
 
 
 def test_a_post_script_whose_end_stands_before_that_of_its_nodes_jobs_ended_after_them(tmp_path: Path) -> None:

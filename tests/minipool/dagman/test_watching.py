@@ -6,6 +6,7 @@ from minipool.dagman.watching import NodeJobs
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.dag.course import happenings as it
+from pool.dag.course.states import LIMIT_LOWERED
 from protocol.messages.schedd import JobDelta
 
 IDLE, RUNNING, COMPLETED, HELD = 1, 2, 4, 5
@@ -45,6 +46,11 @@ def test_a_job_whose_run_nobody_saw_has_run_before_it_ended() -> None:
 
 def test_a_job_that_left_in_any_other_state_was_removed() -> None:
     assert of(known(), delta(left=True, JobStatus=3)) == [it.JobEnded(3, 7, 0)]
+
+
+def test_a_job_that_a_lowered_limit_removed_is_known_for_that() -> None:
+    told = of(known(), delta(left=True, JobStatus=3, RemoveReason=f"{LIMIT_LOWERED} (by user ann)"))
+    assert told == [it.JobEnded(3, 7, 0, beyond_limit=True)]
 
 
 def test_what_comes_before_the_answer_to_a_submission_waits_for_it() -> None:

@@ -137,6 +137,40 @@ def test_limits_hold_back_nodes_and_may_be_changed_meanwhile() -> None:
     assert played.ran == ["N0", "N1", "N2", "N3"]
 
 
+def three_of_which_two_are_in_the_queue(enforced: bool) -> Played:
+    text = "JOB A n.sub\nJOB B n.sub\nJOB C n.sub\nSERVICE S n.sub\n"
+    played = Played(course_of(text, Settings(enforce_new_limit=enforced))).begin()
+    for node in (3, 0, 1):
+        played.happens(it.Submitted(node, 10 + node, 1))
+    return played
+
+
+def removed(effects: list[it.Effect]) -> list[int]:
+    return [one.cluster for one in effects if isinstance(one, it.RemoveCluster)]
+
+
+def test_a_limit_that_is_lowered_leaves_jobs_in_the_queue_unless_that_is_wanted() -> None:
+    assert removed(three_of_which_two_are_in_the_queue(False).happens(it.NewLimits(Limits(jobs=1)))) == []
+    assert removed(three_of_which_two_are_in_the_queue(True).happens(it.NewLimits(Limits(jobs=2)))) == []
+    assert removed(three_of_which_two_are_in_the_queue(True).happens(it.NewLimits(Limits(jobs=1)))) == [11]
+
+
+def test_a_node_whose_jobs_a_lowered_limit_removes_runs_again_though_it_has_no_retry() -> None:
+    played = three_of_which_two_are_in_the_queue(True)
+    played.happens(it.NewLimits(Limits(jobs=1)))
+    # The third was on its way: it is removed when its cluster is known.
+    assert removed(played.happens(it.Submitted(2, 12, 1))) == [12]
+    for node in (1, 2):
+        played.happens(it.JobEnded(node, 10 + node, 0, beyond_limit=True))
+    assert (played.ran, played.state("B"), played.state("C")) == (["S", "A", "B", "C"], S.READY, S.READY)
+    played.happens(it.JobEnded(0, 10, 0, 0))
+    assert played.ran == ["S", "A", "B", "C", "B"]
+    # What fails by itself then has no more retries than it had.
+    played.happens(it.Submitted(1, 21, 1))
+    played.happens(it.JobEnded(1, 21, 0, 1))
+    assert (played.state("B"), played.ran[-1]) == (S.ERROR, "C")
+
+
 def test_nodes_wait_while_as_many_jobs_are_idle_as_may() -> None:
     played = Played(course_of("JOB A n.sub\nJOB B n.sub\n", idle=1)).begin()
     played.happens(it.Submitted(0, 1, 1))
@@ -207,6 +241,22 @@ def test_a_submission_that_fails_is_tried_again_after_longer_and_longer_pauses()
     assert (pauses, played.ran, played.code) == ([1, 2], ["A", "A", "A"], 1)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_node_whose_submission_failed_comes_first_or_last(first: bool) -> None:
+    text = "JOB A n.sub\nJOB B n.sub\nJOB C n.sub\n"
+    played = Played(course_of(text, Settings(retry_submit_first=first), jobs=1)).begin()
+    played.happens(it.SubmitFailed(0, "gone", False))
+    played.happens(it.PauseOver())
+    assert played.ran == (["A", "A"] if first else ["A", "B"])
+
+
+def test_a_removed_graph_leaves_its_jobs_to_the_schedd_if_that_is_wanted() -> None:
+    for remove in (True, False):
+        played = Played(course_of(DIAMOND, Settings(remove_node_jobs=remove))).begin()
+        played.happens(it.Remove())
+        assert (it.RemoveAll in map(type, played.done), played.code) == (remove, 2)
+
+
 def test_submissions_that_fail_together_wait_together() -> None:
     played = Played(course_of("JOB A n.sub\nJOB B n.sub\nJOB C n.sub\n")).begin()
     pauses = []
@@ -257,7 +307,7 @@ def test_service_nodes_start_first_and_are_removed_at_the_end() -> None:
     played.happens(it.Submitted(0, 2, 1))
     effects = played.happens(it.JobEnded(0, 2, 0, 0))
     assert (played.ran, played.code) == (["S", "A"], 0)
-    assert [one.cluster for one in effects if isinstance(one, it.RemoveCluster)] == [1]
+    assert (removed(effects), played.state("S")) == ([1], S.DONE)
 
 
 def test_nodes_that_are_done_already_are_not_run() -> None:
