@@ -58,6 +58,16 @@ class Network:
         _ip("link", "set", port, "master", "bridge0", "up")
 
     @contextmanager
+    def plugged(self, name: str) -> Iterator[None]:
+        """Within the block there is a port of this name for a virtual machine."""
+        _ip("tuntap", "add", name, "mode", "tap")
+        try:
+            _ip("link", "set", name, "master", "bridge0", "up")
+            yield
+        finally:
+            _ip("link", "delete", name)
+
+    @contextmanager
     def at(self, address: str) -> Iterator[None]:
         """Within the block this thread, and what it starts, is at that host."""
         _enter(self._places[address])

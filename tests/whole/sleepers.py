@@ -1,0 +1,153 @@
+"""An execute host that is a virtual machine on a network of namespaces: it sleeps in earnest, and a packet wakes it.
+
+No card of QEMU's wakes a machine. In place of its wake line there is a thread that listens on the guest's cable: it
+hears what the card would hear, and where that has the card's magic packet, it has QEMU wake the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tests.whole.hosts import Host
+from tests.whole.linux_guests import QEMU, Initramfs, Kernel, with_python
+from tests.whole.networks import Network
+
+HARDWARE: Final = "52:54:00:00:00:07"
+MAGIC: Final = b"\xff" * 6 + bytes.fromhex(HARDWARE.replace(":", "")) * 16
+_ALL_PROTOCOLS: Final = 3
+FRAME_BYTES_MAX: Final = 65536
+TAP: Final = "tap0"
+CARD, DRIVER = "i82558b", "e100"
+"""The one of QEMU's cards of which Linux says that a packet would wake the machine."""
+WAKE_ON_LAN: Final = """\
+import fcntl, socket, struct, array
+request = array.array("B", struct.pack("III6x", 6, 0, 0x20))  # ETHTOOL_SWOL, WAKE_MAGIC
+fcntl.ioctl(socket.socket(), 0x8946, struct.pack("16sP", b"eth0", request.buffer_info()[0]))
+"""
+"""What `ethtool -s eth0 wol g` does."""
+INIT: Final = """\
+#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /run /sbin /usr/sbin
+/bin/busybox --install -s
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mkdir -p /dev/pts /dev/shm
+mount -t devpts pts /dev/pts; mount -t tmpfs shm /dev/shm; mount -t tmpfs tmp /run
+chmod 1777 /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for module in {modules}; do insmod /modules/$module.ko; done
+hostname {name}; ip link set lo up; ip address add {address}/24 dev eth0; ip link set eth0 up
+{python} /wake_on_lan
+cd /; POOL_DIR={directory} {python} -m daemons master --dir {directory} &
+wait; echo the master has ended with status $?; while true; do sleep 3600; done
+"""
+
+
+class Control:
+    """QEMU's control socket (QMP)."""
+
+    def __init__(self, mine: socket.socket) -> None:
+        self._socket, self._lines, self._lock = mine, mine.makefile("r"), threading.Lock()
+        self._lines.readline()
+        self.ask("qmp_capabilities")
+
+    def ask(self, command: str) -> Any:
+        """What QEMU answers."""
+        with self._lock:
+            self._socket.sendall(json.dumps({"execute": command}).encode())
+            while line := self._lines.readline():
+                answer = json.loads(line)
+                if "event" not in answer:
+                    return answer["return"]
+        raise AssertionError("QEMU has ended")
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._lines.close()
+
+
+class Guest:
+    """The running machine. `woken_by` has the packets that have woken it."""
+
+    def __init__(self, control: Control, cable: socket.socket) -> None:
+        self._control, self._cable = control, cable
+        self.woken_by: list[bytes] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def sleeps(self) -> bool:
+        """Whether QEMU says so: its processor stands still until something wakes it."""
+        return bool(self._control.ask("query-status")["status"] == "suspended")
+
+    def _listen(self) -> None:
+        """Be the wake line of its card, until the cable is taken away."""
+        with suppress(OSError):
+            while frame := self._cable.recv(FRAME_BYTES_MAX):
+                if MAGIC in frame and self.sleeps():
+                    self.woken_by.append(frame)
+                    self._control.ask("system_wakeup")
+
+
+def _init(kernel: Kernel, host: Host) -> bytes:
+    """What the guest has more than any other: its card, its name and the host's directory."""
+    guest = Initramfs()
+    modules = dict(kernel.module(DRIVER))
+    for name, content in modules.items():
+        guest.write(f"/modules/{name}.ko", content)
+    guest.write("/wake_on_lan", WAKE_ON_LAN.encode())
+    words = {"name": host.name, "address": host.address, "directory": host.directory, "python": sys.executable}
+    guest.write("/init", INIT.format(modules=" ".join(modules), **words).encode(), 0o755)
+    guest.copy_tree(host.directory)
+    return guest.archive()
+
+
+@contextmanager
+def asleep_when_idle(net: Network, kernel: Kernel, host: Host) -> Iterator[Guest]:
+    """The host, which has joined its pool, as a guest on the network, for the time of the block."""
+    with tempfile.TemporaryDirectory(prefix="guest-") as directory, _cable(net) as cable:
+        initramfs, console = Path(directory, "initramfs"), Path(directory, "console")
+        initramfs.write_bytes(with_python() + _init(kernel, host))
+        ours, its = socket.socketpair()
+        with (
+            ours,
+            its,
+            subprocess.Popen(
+                _command(kernel, initramfs, console, its.fileno()), stdin=subprocess.DEVNULL, pass_fds=[its.fileno()]
+            ) as process,
+        ):
+            its.close()
+            try:
+                with closing(Control(ours)) as control:
+                    yield Guest(control, cable)
+            finally:
+                process.kill()
+                print(console.read_text(errors="replace"))  # shown where the test fails
+
+
+@contextmanager
+def _cable(net: Network) -> Iterator[socket.socket]:
+    """A port of the network for QEMU, and what hears all that goes to it."""
+    with net.plugged(TAP), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as cable:
+        cable.bind((TAP, 0))
+        yield cable
+
+
+def _command(kernel: Kernel, initramfs: Path, console: Path, control: int) -> list[str]:
+    words = f"""
+    {QEMU} -accel tcg -machine pc -m 1024 -nodefaults -display none -no-reboot
+    -kernel {kernel.image} -initrd {initramfs}
+    -netdev tap,id=net,ifname={TAP},script=no,downscript=no -device {CARD},netdev=net,mac={HARDWARE},romfile=
+    -chardev file,id=console,path={console} -serial chardev:console
+    -chardev socket,id=control,fd={control} -mon chardev=control,mode=control
+    """
+    return [
+        *words.split(),
+        "-append",
+        "console=ttyS0 quiet panic=-1 no_timer_check mem_sleep_default=deep no_console_suspend",
+    ]

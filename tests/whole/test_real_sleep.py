@@ -1,0 +1,120 @@
+"""A machine that sleeps in earnest (ACPI's S3, in QEMU) until a job wants it: kernel, card, packet and daemons are real."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import pytest
+
+from pool.classad import ClassAd
+from tests.whole.hosts import Host, new_host, new_host_of
+from tests.whole.linux_guests import kernel, why_not
+from tests.whole.networks import NetworkHost, network
+from tests.whole.networks import why_not as why_no_network
+from tests.whole.sleepers import HARDWARE, MAGIC, Guest, asleep_when_idle
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+PORT = {"SHARED_PORT_PORT": "9618"}
+CENTRAL = {
+    **PORT,
+    "DAEMON_LIST": "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, ROOSTER",
+    "ROOSTER_INTERVAL": "1",
+    "COLLECTOR_PERSISTENT_AD_LOG": "$(SPOOL)/offline.ads",
+}
+SLEEPER = {
+    **PORT,
+    "NUM_CPUS": "1",
+    "HIBERNATE_CHECK_INTERVAL": "2",
+    "HIBERNATE": 'ifThenElse(State == "Unclaimed" && Activity == "Idle", "RAM", "NONE")',
+}
+BOOTS_S = 300.0
+JOB = "executable = /bin/uname\ntransfer_executable = false\narguments = -rn\nrequest_disk = 8MB\noutput = out\nlog = log\nqueue\n"
+
+
+class Pool(NamedTuple):
+    """A central manager, which is the access point too, and the machine that sleeps."""
+
+    home: NetworkHost
+    sleeper: Host
+    guest: Guest
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    linux = kernel()
+    if (why := why_not() or why_no_network()) or linux is None:
+        pytest.skip(why)
+    with ExitStack() as stack:
+        net = stack.enter_context(network())
+        net.add("10.98.0.2")
+        home = stack.enter_context(new_host_of(NetworkHost, "home", "10.98.0.2"))
+        home.network = net
+        home.be_central(CENTRAL)
+        sleeper = stack.enter_context(new_host("sleeper", "10.98.0.3"))
+        word = home.tool("pool", "token", "create", "--for", "execute")
+        with net.at(home.address):
+            sleeper.join_with(home, word, SLEEPER)
+        guest = stack.enter_context(asleep_when_idle(net, linux, sleeper))
+        yield Pool(home, sleeper, guest)
+
+
+def until_asleep(pool: Pool) -> ClassAd:
+    """The ad of its slot."""
+    pool.home.until(pool.guest.sleeps, "the machine to sleep", deadline_s=BOOTS_S)
+    (slot,) = pool.home.slots()
+    return slot
+
+
+def until_awake(pool: Pool) -> None:
+    """The machine's own ad is in the place of its offline ad, and in that of no other."""
+
+    def awake() -> bool:
+        (slot,) = (ad for ad in pool.home.slots() if ad["Name"] == f"slot1@{pool.sleeper.name}")
+        return "Offline" not in slot and (slot["HibernationLevel"], slot["CanHibernate"]) == (0, True)
+
+    pool.home.until(awake, "its own ad")
+
+
+def ran(pool: Pool) -> tuple[ClassAd, float]:
+    """A job that only the machine can run, and how long it took from its submission until it ran."""
+    place = pool.home.place("job")
+    with pool.home.as_user("nobody"):
+        began = time.monotonic()
+        cluster = pool.home.submit(JOB, cwd=place)
+        pool.home.until(lambda: "Job executing" in (place / "log").read_text(), "the job to run")
+        took_s = time.monotonic() - began
+        (job,) = pool.home.until_done(cluster)
+    assert (place / "out").read_text().split()[0] == pool.sleeper.name
+    return job, took_s
+
+
+def test_a_machine_sleeps_when_idle_and_a_magic_packet_wakes_it_for_a_job(pool: Pool) -> None:
+    slot = until_asleep(pool)
+    facts = {
+        name: slot.eval(name) for name in ("Offline", "State", "HibernationState", "IsWakeAble", "HardwareAddress")
+    }
+    expected = {"Offline": True, "State": "Unclaimed", "HibernationState": "S3", "IsWakeAble": True}
+    assert facts == {**expected, "HardwareAddress": HARDWARE}
+    assert pool.guest.woken_by == []
+    job, took_s = ran(pool)
+    print(f"from submission to execution: {took_s:.1f} s")
+    assert job["ExitCode"] == 0
+    (frame,) = pool.guest.woken_by
+    assert frame[:6] == b"\xff" * 6
+    assert frame.endswith(MAGIC)
+    until_awake(pool)
+    assert "awake again, from S3" in pool.home.tool("condor_fetchlog", pool.sleeper.name, "STARTD")
+
+
+def test_a_machine_is_woken_that_sleeps_while_the_collector_dies_and_connections_break(pool: Pool) -> None:
+    until_asleep(pool)
+    pool.home.restart_of("collector")
+    (slot,) = pool.home.until(pool.home.slots, "the offline ad, from the file")
+    assert slot["Offline"] is True
+    job, took_s = ran(pool)
+    print(f"from submission to execution, with a new collector: {took_s:.1f} s")
+    assert job["ExitCode"] == 0
+    until_awake(pool)
