@@ -29,6 +29,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -134,7 +135,7 @@ class DaemonStart:
         """Where sockets and address files are."""
         return Path(self.config.path("RUN"))
 
-    @property
+    @cached_property
     def socket_path(self) -> Path:
         """The unix socket that this daemon listens on."""
         return self.run_dir / f"{self.sock}.sock"

@@ -20,8 +20,8 @@ from pool.classad.eval.delta import Delta, changed_by, delta
 from pool.classad.values.attrs import MISSING, Attrs
 from pool.classad.values.kept import Kept
 
-_INTEGERS_MAX: Final = 1000
-"""So many are shared before they are forgotten: most are times, and never come again."""
+_SHARED_MAX: Final = 1000
+"""So many values of a kind are shared before they are forgotten: most are times or of one job, and never come again."""
 _WIDER_MAX: Final = 8
 T = TypeVar("T")
 
@@ -88,6 +88,8 @@ class Form:
 
 
 _forms: Final[Kept[tuple[object, ...], Form]] = Kept(64 << 20)
+_texts: Final[dict[str, str]] = {}
+"""Not those that Python interns: its table grows with each that it has ever had, and is never made smaller."""
 _integers: Final[dict[int, int]] = {}
 
 
@@ -447,10 +449,13 @@ def _form_of(attrs: Attrs) -> Form:
 def _shared(value: Any) -> Any:
     """The same value, if possible the one that others have (expressions are shared by whoever reads them)."""
     kind = type(value)
+    known: dict[Any, Any]
     if kind is str:
-        return intern(value)
-    if kind is int:
-        if len(_integers) >= _INTEGERS_MAX:
-            _integers.clear()
-        return _integers.setdefault(value, value)
-    return value
+        known = _texts
+    elif kind is int:
+        known = _integers
+    else:
+        return value
+    if len(known) >= _SHARED_MAX:
+        known.clear()
+    return known.setdefault(value, value)

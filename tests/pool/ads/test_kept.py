@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
@@ -100,6 +101,14 @@ def test_what_is_the_same_is_no_news_and_there_once() -> None:
     now = KeptAd(a_slot(1), like=before)
     assert not now.news_since(before)
     assert all(a is b for a, b in zip(now.values, before.values, strict=True))
+
+
+def test_texts_of_single_ads_do_not_fill_pythons_table_for_ever() -> None:
+    number = random.randrange(10**9)
+    kept = KeptAd(parse_ad(f'[Name = "slot1_{number}@host"]'))
+    text = f"slot1_{number}@host"
+    assert kept.get("name") == text
+    assert sys.intern(text) is text, "Python had it"
 
 
 def test_changes_of_a_kept_ad_are_those_of_the_ad() -> None:
