@@ -158,8 +158,13 @@ class Claims:
     @property
     def is_full(self) -> bool:
         """Whether no more jobs may run than do, or shall as soon as their slots are granted."""
+        return self.room <= 0
+
+    @property
+    def room(self) -> int:
+        """How many more jobs may run."""
         running = len(self.core.executions.shadow_of) + len(self._asking)
-        return self.stopping or running >= self.core.settings.jobs_running_max
+        return 0 if self.stopping else self.core.settings.jobs_running_max - running
 
     async def _guarded(self, claim: Claim, job: Job, work: Callable[[], Awaitable[None]]) -> None:
         """An error that nobody foresaw costs the claim and puts its job on hold; the schedd goes on."""
@@ -358,7 +363,7 @@ class Claims:
     async def _conclude(self, shadow: Shadow) -> None:
         keep_s = self.core.queue.ad(shadow.job).eval_float("KeepClaimIdle", 0.0)
         following = await shadow.conclude()
-        if following is None and keep_s > 0:
+        if following is None and keep_s > 0 and self.gangs.holder_of(shadow.claim) is None:
             following = await keep_idle(self, shadow.claim, keep_s)
         await self.work(shadow.claim, following)
 

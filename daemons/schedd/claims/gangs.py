@@ -148,8 +148,15 @@ class Gangs:
             if any(serves(core, claim, proc) for claim in claims for proc in whole(job)):
                 self._gathering = self._begin_to_gather(job)
 
+    def holder_of(self, claim: Claim) -> Gathering | None:
+        """The job that gathers, where the slot is one of its."""
+        gathering = self._gathering
+        return gathering if gathering is not None and gathering.holds(claim) else None
+
     def takes(self, claim: Claim) -> bool:
         """Whether the job that gathers has use for a slot that we hold and that runs nothing; then it has it."""
+        if (holder := self.holder_of(claim)) is not None:  # it was on loan
+            return holder.is_back(claim)
         gathering = self._gathering
         proc = gathering.proc_of(claim) if gathering is not None else None
         if gathering is None or proc is None or self.claims.is_full:
@@ -163,6 +170,7 @@ class Gangs:
         gathering = Gathering(self, whole(job))
         core.requested |= dict.fromkeys(gathering.procs, gathering.give_up)
         core.tasks.start(gathering.until_late, core.settings.unused_claim_s or math.inf)
+        core.tasks.start(gathering.lending.run)
         return gathering
 
     async def _request(self, gathering: Gathering, claim: Claim, proc: Job) -> None:
@@ -177,8 +185,8 @@ class Gangs:
     def lost(self, claim: Claim) -> None:
         """The claim is over; where it was one that a job gathers, another has to be found."""
         self.kept.discard(claim)
-        if self._gathering is not None and self._gathering.holds(claim):
-            self._gathering.lost(claim)
+        if (holder := self.holder_of(claim)) is not None:
+            holder.lost(claim)
 
     def over(self, gathering: Gathering) -> None:
         """The job gathers no longer."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from daemons.schedd.claims.lending import Lending
 from daemons.schedd.claims.next_job import serves
-from pool.jobs.claims.events import Unneeded
 from pool.jobs.vocabulary.hold_codes import VacateCode
 from pool.jobs.vocabulary.nodes import SCHEDULING_GROUP, size_of, wants_one_group, within
 from pool.jobs.waiting.dedicated import DedicatedRules, Lacks, RunningNode, is_possible, who_leaves
@@ -62,13 +62,14 @@ class Gathering:
         self._gangs = gangs
         self._slots: dict[Claim, Job] = {}
         """For which proc each is, in the order of its nodes."""
-        self._granted: set[Claim] = set()
         queue = gangs.claims.core.queue
         self._sizes = {job: size_of(queue.ad(job)) for job in procs}
         self._group = OneGroup() if wants_one_group(queue.ad(procs[0])) else None
         self._timer = trio.CancelScope()
         self._awaits_others = False
         """Whether running jobs leave for it."""
+        self.lending = Lending(gangs.claims, procs[0], self._may_lend)
+        """Those that were granted."""
 
     @property
     def size(self) -> int:
@@ -135,8 +136,8 @@ class Gathering:
             core.log.full(f"Group {group.name} has {has} of {self.size} slots for job {self.procs[0].id}")
             group.give_up()
             for claim in sorted(self._slots, key=lambda claim: claim.public):
+                self.lending.give_back(claim)
                 self.lost(claim)
-                self._gangs.claims.happens(claim, Unneeded())
             core.work_changed(True)
         elif group.tried or not self._is_possible():  # none is left: from the first again, after a rest
             self._rest(ROUND_FAILURES)
@@ -195,36 +196,50 @@ class Gathering:
             self._gangs.claims.core.waiting.discard(job)
 
     def granted(self, claim: Claim) -> None:
-        """The slot is there; with the last of them the job begins."""
-        self._granted.add(claim)
-        if len(self._granted) == self.size:
+        """The slot is there, or back; with the last of them the job begins."""
+        self.lending.add(claim)
+        if len(self.lending.idle) == self.size:
             procs = {job: [claim for claim, of in self._slots.items() if of is job] for job in self.procs}
             self._let_go()
             self._gangs.begin(procs)
+        elif len(self.lending) == self.size:
+            self.lending.recall()
+
+    def is_back(self, claim: Claim) -> bool:
+        """The job to which the slot was lent has left it: whether it is still of use."""
+        if not claim.life.may_have_job:
+            self.lost(claim)
+            return False
+        self.granted(claim)
+        return True
 
     def lost(self, claim: Claim) -> None:
         """The slot was refused, or is gone: another has to be found."""
         job = self._slots.pop(claim)
-        self._granted.discard(claim)
+        self.lending.discard(claim)
         job.busy = False
         self._gangs.claims.core.settle(job)
 
     def give_up(self) -> None:
         """The job does not want to run, or its time is over: all that it has is given back, in one order."""
         for claim in sorted(self._let_go(), key=lambda claim: claim.public):
-            self._gangs.claims.happens(claim, Unneeded())
+            self.lending.give_back(claim)
         for job in self.procs:
             self._gangs.claims.core.settle(job)
 
     def _let_go(self) -> list[Claim]:
         claims = list(self._slots)
         self._slots.clear()
-        self._granted.clear()
+        self.lending.over()
         self._timer.cancel()
         for job in self.procs:
             job.busy = False
         self._gangs.over(self)
         return claims
+
+    def _may_lend(self) -> bool:
+        """Whether more slots are still to come, and that may take a while."""
+        return len(self.lending) < self.size and not self._awaits_others
 
     async def until_late(self, most_s: float) -> None:
         """Give up when that time is over; one that has no slot yet, and might, has nothing to give back."""
@@ -234,6 +249,6 @@ class Gathering:
                 self._gangs.claims.core.tasks.start(self.until_late, most_s)
                 return
             core, job = self._gangs.claims.core, self.procs[0]
-            has = len(self._granted)
+            has = len(self.lending)
             core.log.always(f"Job {job.id} has {has} of {self.size} slots, and gives them back")
             self._rest(1 + has)

@@ -42,9 +42,12 @@ def next_job(claims: Claims, claim: Claim) -> Shadow | None:
     """Begin the submitter's job that goes first among those that fit the slot, if the claim may run one."""
     core = claims.core
     if claim.wish is not None:
+        claims.gangs.lost(claim)  # where it was on loan, its user wants it otherwise
         return _wished(claims, claim, claim.wish)
+    if (gathering := claims.gangs.holder_of(claim)) is not None:
+        return gathering.lending.next(claim)
     while claim.life.may_have_job and not claims.stopping:
-        job = core.waiting.first(claim.submitter, _fits(core, claim))
+        job = core.waiting.first(claim.submitter, fits_in(core, claim, claim.fits, least=claim.rank))
         if job is None or claims.gangs.goes_before(claim, job):
             return None
         core.waiting.discard(job)
@@ -54,40 +57,39 @@ def next_job(claims: Claims, claim: Claim) -> Shadow | None:
     return None
 
 
-def _fits(core: Core, claim: Claim) -> Fits:
-    """Whether the claim may take a job; asked again and again only where that may change, as of a job on a clock."""
+def fits_in(core: Core, claim: Claim, known: dict[int, bool], *, least: float) -> Fits:
+    """Whether the claim may take a job; asked again and again only where that may change, as of a job on a clock.
+
+    `known`: of which autoclusters it is known. `least`: what the slot has to think of it.
+    """
     left = ASKED_MAX
 
     def fits(job: Job, autocluster: int) -> bool:
         nonlocal left
-        known = claim.fits.get(autocluster)
-        if known is not None:
-            return known
+        if (is_known := known.get(autocluster)) is not None:
+            return is_known
         left -= 1
-        return left >= 0 and _suit_each_other(core, claim, job, autocluster)
+        if left < 0 or is_gang(job.cluster.ad):  # a gang needs more than one
+            return False
+        ad, slot = core.queue.ad(job), claim.slot_ad
+        found = _want_each_other(core, claim, ad, slot, least)
+        if len(known) < FITS_MAX and is_timeless(ad, slot) and not core.waiting.is_stale:
+            known[autocluster] = found
+        return found
 
     return fits
 
 
 def serves(core: Core, claim: Claim, job: Job) -> bool:
     """Whether the claim's slot and the job want each other, and nobody has to be asked."""
-    return core.submitter(job) == claim.submitter and _want_each_other(core, claim, core.queue.ad(job), claim.slot_ad)
+    ad, slot = core.queue.ad(job), claim.slot_ad
+    return core.submitter(job) == claim.submitter and _want_each_other(core, claim, ad, slot, claim.rank)
 
 
-def _want_each_other(core: Core, claim: Claim, ad: ClassAd, slot: ClassAd) -> bool:
-    fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= claim.rank
+def _want_each_other(core: Core, claim: Claim, ad: ClassAd, slot: ClassAd, least: float) -> bool:
+    fits = _suits(ad, slot) and _suits(slot, ad) and rank(slot, ad) >= least
     fits = fits and core.settings.flock.may_flock(ad, claim.pool)
     return fits and (limits_of(ad, slot) or NONE) == claim.limits
-
-
-def _suit_each_other(core: Core, claim: Claim, job: Job, autocluster: int) -> bool:
-    if is_gang(job.cluster.ad):  # it needs more than one
-        return False
-    ad, slot = core.queue.ad(job), claim.slot_ad
-    fits = _want_each_other(core, claim, ad, slot)
-    if len(claim.fits) < FITS_MAX and is_timeless(ad, slot) and not core.waiting.is_stale:
-        claim.fits[autocluster] = fits
-    return fits
 
 
 def _suits(ad: ClassAd, other: ClassAd) -> bool:
