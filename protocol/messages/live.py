@@ -72,7 +72,7 @@ class OpenShell(StreamRequest[ShellOutput], tag="live.open_shell"):
     """
 
     job_id: JobId
-    node: int = 0
+    node: int | None = None  # of a parallel job; None: the first of its proc
     activation: str = ""
     shell: str
     command: str = ""
@@ -99,7 +99,7 @@ class ShellInput(Request[Done], tag="live.shell_input"):
     """What is typed; answered when the shell has room for more. `over`: nothing more will be."""
 
     job_id: JobId
-    node: int = 0
+    node: int | None = None  # of a parallel job; None: the first of its proc
     activation: str = ""
     shell: str
     data: bytes = b""
@@ -110,7 +110,7 @@ class ResizeShell(Request[Done], tag="live.resize_shell"):
     """The terminal has another size."""
 
     job_id: JobId
-    node: int = 0
+    node: int | None = None  # of a parallel job; None: the first of its proc
     activation: str = ""
     shell: str
     rows: int

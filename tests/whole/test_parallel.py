@@ -226,6 +226,19 @@ def test_a_shell_in_a_node(pool: RealPool) -> None:
     until_free(pool)
 
 
+def test_a_proc_without_a_node_is_its_first_node(pool: RealPool) -> None:
+    place = pool.place("first")
+    cluster = submit(pool, place, 2, f"{COUNT}; {STAY}", f"queue\n{LARGER}")
+    pool.until(lambda: "001" in events(place), "all nodes to run")
+    jobs = ("0", "0.1", "1", "1.3", "1.0")
+    asked = [pool.tool("condor_ssh_to_job", f"{cluster}.{job}", "echo $_CONDOR_PROCNO") for job in jobs]
+    assert asked == ["0\n", "1\n", "2\n", "3\n", "0\n"]
+    assert "2 of 4" in pool.tool("condor_tail", f"{cluster}.1")
+    pool.tool("condor_rm", str(cluster))
+    pool.until_gone(cluster)
+    until_free(pool)
+
+
 def test_a_schedd_that_is_killed_comes_back_to_all_nodes(pool: RealPool) -> None:
     place = pool.place("back")
     script = f"while ! test -e {place}/go; do sleep 0.1; done; {COUNT}"

@@ -102,8 +102,8 @@ class Live:
         except PeerError as error:
             raise _as_ours(error, shadow.job.id) from None
 
-    def _shadow(self, peer: Peer, id: JobId, node: int = 0) -> Shadow:
-        """The job's execution, or that of one of its nodes, if the peer may have to do with it."""
+    def _shadow(self, peer: Peer, id: JobId, node: int | None = None) -> Shadow:
+        """The job's execution, if the peer may have to do with it; `node`: of one of its nodes, None: of its first."""
         job = self._core.queue.get(id)
         if job is None:
             raise UserError(f"No such job: {id}")
@@ -112,7 +112,10 @@ class Live:
         ad = self._core.queue.ad(job)
         if ad.eval_int("JobUniverse", Universe.VANILLA) in WITHOUT_STARTER:
             raise UserError(f"Job {id} does not support remote access.")
-        size = sum(size_of(self._core.queue.ad(one)) for one in whole(job))
+        sizes = {one: size_of(self._core.queue.ad(one)) for one in whole(job)}
+        size = sum(sizes.values())
+        if node is None:
+            node = sum(count for one, count in sizes.items() if one.proc < job.proc)
         if not 0 <= node < size:
             raise UserError(f"Job {id} has no node {node}: it has {size}.")
         gang = self._core.executions.gangs.get(job)

@@ -76,8 +76,9 @@ def _main(parsed: Parsed, *, for_ssh: bool) -> int:
         from minipool.cli.submit_tools.ssh_family import run_over_shell
 
         told = [part for key in ("name", "pool") if (value := parsed.value(key)) for part in (f"-{key}", value)]
-        return run_over_shell(f"{job}.{node}", program, words, told, IN_PLACE_OF_SSH)
-    visit = Visit(open_session(parsed), job, parsed.value("name"), node=node)
+        return run_over_shell(str(job) if node is None else f"{job}.{node}", program, words, told, IN_PLACE_OF_SSH)
+    visit = Visit(open_session(parsed), job, parsed.value("name"))
+    visit.node = node
     shells = parsed.value("shells")
     return visit.run(
         " ".join(words),
@@ -93,22 +94,21 @@ def own_shells() -> list[str]:
     return [shell] if shell else []
 
 
-def _job_and_node(text: str) -> tuple[JobId, int]:
-    """The job, and which node of it where it is a parallel one."""
+def _job_and_node(text: str) -> tuple[JobId, int | None]:
+    """The job, and which node of it where it is a parallel one; None: the first of its proc."""
     parts = text.split(".")
     job = one_job(".".join(parts[:2]))
     if job is None or len(parts) > 3 or not all(map(is_number, parts[2:])):
         raise UserError(f"Invalid job id: {text}")
-    return job, int(parts[2]) if len(parts) == 3 else 0
+    return job, int(parts[2]) if len(parts) == 3 else None
 
 
 class Visit:
     """One shell in one job, or in one node of it."""
 
-    def __init__(
-        self, session: Session, job: JobId, schedd: str | None = None, address: str | None = None, node: int = 0
-    ) -> None:
-        self.session, self.job, self.node = session, job, node
+    def __init__(self, session: Session, job: JobId, schedd: str | None = None, address: str | None = None) -> None:
+        self.session, self.job = session, job
+        self.node: int | None = None
         self._schedd = {"name": schedd, "addr": address}
 
     def connect(self) -> BlockingPeer:

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(
     not can_isolate() or not os.path.exists("/dev/fuse"), reason="file systems take root's rights and /dev/fuse"
 )
 
+MIB = 1 << 20
 PROGRAM = """
 set -e
 sort words -o sorted
@@ -117,6 +118,35 @@ os.close(fd)
 ctypes.memset(mapped, 1, 3000000)
 """
 
+APPENDS = """
+import os, sys
+for child in range(4):
+    if not os.fork():
+        fd = os.open("lines", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for number in range(2000):
+            line = f"{child} {number} {'x' * (number % 300)}\\n".encode()
+            assert os.write(fd, line) == len(line)
+        os._exit(0)
+print([os.wait()[1] for child in range(4)])
+"""
+"""Four processes that append to one file."""
+FILLS = """
+import errno, os, sys
+path, sizes = sys.argv[1], [int(word) for word in sys.argv[2:]]
+fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+said = "nothing"
+try:
+    for size in sizes:
+        os.write(fd, bytes(size))
+        said = "of write"
+    said = "of close"
+    os.close(fd)
+except OSError as error:
+    print(errno.errorcode[error.errno], said)
+else:
+    print("written")
+"""
+"""What does not fit is told by a write or by the close."""
 REPLACED = """
 import os, sys
 left = int(sys.argv[1])
@@ -240,6 +270,24 @@ async def test_a_full_disk_at_home_is_what_the_program_is_told() -> None:
             put(made.iwd / "left.py", LEFT.encode())
             held = await ended(made, "python3 left.py; true")
             assert (held.ending, held.ad.eval("HoldReasonSubCode")) == (Ending.HOLD, errno.ENOSPC), held
+
+
+async def test_what_several_processes_append_to_a_file_is_all_there() -> None:
+    async with bench(agent=True) as made:
+        assert await program(made, APPENDS) == "[0, 0, 0, 0]\n"
+        lines = (made.iwd / "lines").read_text().splitlines()
+        expected = [f"{child} {number} {'x' * (number % 300)}" for child in range(4) for number in range(2000)]
+        assert sorted(lines) == sorted(expected)
+        for child in range(4):
+            assert [line for line in lines if line[0] == str(child)] == expected[2000 * child : 2000 * (child + 1)]
+
+
+async def test_what_does_not_fit_is_told_by_a_write_or_by_the_close() -> None:
+    async with bench(agent=True) as made:
+        with full_directory(made.iwd / "small"):
+            assert await program(made, FILLS, "small/fits", "1000", "1000") == "written\n"
+            assert await program(made, FILLS, "small/close", str(MIB + 1000)) == "ENOSPC of close\n"
+            assert await program(made, FILLS, "small/write", *["1000000"] * 40) == "ENOSPC of write\n"
 
 
 async def test_a_cut_connection_costs_the_program_nothing_but_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 
 import pytest
@@ -89,16 +90,25 @@ async def test_bytes_go_by_themselves_after_a_second(autojump_clock: trio.testin
         assert (bytes(far.data), writing.is_idle) == (b"soon", True)
 
 
-async def test_an_error_is_told_once_and_nothing_is_written_meanwhile(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+async def test_an_error_is_told_once_and_nothing_is_written_meanwhile(
+    autojump_clock: trio.testing.MockClock, number: int
+) -> None:
     far = Far()
-    far.fails_with = errno.ENOSPC
+    far.fails_with = number
     async with trio.open_nursery() as nursery:
         writing = Writing(far.send, nursery, Budget(64 * 1024))
         await writing.write(b"lost", 0)
         await writing.settle()
-        assert (writing.error, writing.write_now(b"more", 4)) == (errno.ENOSPC, False)
-        with pytest.raises(OSError, match="No space"):
-            await writing.write(b"more", 4)
+        assert (writing.error, writing.write_now(b"more", 4)) == (number, False)
+        for told in (writing.write(b"more", 4), writing.close()):  # a program hears of it in either
+            with pytest.raises(OSError, match=os.strerror(number)) as caught:
+                await told
+            assert caught.value.errno == number
+            await writing.write(b"lost", 0)
+            await writing.settle()
+        with pytest.raises(OSError, match=os.strerror(number)):
+            await writing.finish()
         far.fails_with = 0
         await writing.write(b"again", 0)
         await writing.finish()
