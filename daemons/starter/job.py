@@ -94,13 +94,13 @@ class JobRun:
         self.job, self.slot = request.job_ad, request.slot_ad
         log, settings = context.log, context.settings
         self.sandbox = sandbox.path_of(settings.execute, settings.number)
-        self._planner = Planner(settings, self.slot, self.sandbox, has_agent=bool(request.agent_address))
         self._link: Link
         if request.shadow_address:
             self._link = ShadowLink(request, context.line, log)
         else:
             self._link = LocalLink(request, self.sandbox, log, lambda: self._planner.account(self.job))
         self._chirp = ChirpJob(request, self.job, chirp_rules(settings), context.agent, self._link.peer, log)
+        self._planner = Planner(settings, request, self.sandbox, chirps=bool(self._chirp.rights))
         self._disk = Disk(settings, self.job, self.slot, self.sandbox, log)
         self._made_sandbox = False
         self._figures = Figures(self._disk, self._chirp, context.settings.memory_metric)
@@ -434,9 +434,7 @@ class JobRun:
             return await self._run_with_its_files(plan, account)
         is_contained = image_of(self.job, self.slot, self.context.settings) is not None
         host = host_of(self.job.eval_str("DockerNetworkType") or "") if is_contained else LOOPBACK
-        with self.context.chirp.serving(self._chirp, self.sandbox, account, host) as config:
-            if config:
-                plan = replace(plan, environment={**plan.environment, "_CONDOR_CHIRP_CONFIG": config})
+        with self.context.chirp.serving(self._chirp, self.sandbox, account, host):
             return await self._run_with_its_files(plan, account)
 
     async def _run_with_its_files(self, plan: RunPlan, account: Account) -> ActivationResult:

@@ -17,14 +17,15 @@ from pool.execute.cgroup import CgroupLimits, memory_limits
 from pool.execute.isolation import private_directories
 from pool.execute.plan import ExecuteSurroundings, RunPlan, plan_job, wants_transfer, wrapped
 from pool.execute.vm import is_vm
+from protocol.messages.starter import RunJob
 
 
 class Planner:
     """One activation's: the machine's rules, applied to the job's ad as it is by then."""
 
-    def __init__(self, settings: StarterSettings, slot: ClassAd, sandbox: str, *, has_agent: bool) -> None:
-        self._settings, self._slot, self._sandbox = settings, slot, sandbox
-        self._has_agent = has_agent
+    def __init__(self, settings: StarterSettings, request: RunJob, sandbox: str, *, chirps: bool) -> None:
+        self._settings, self._slot, self._sandbox = settings, request.slot_ad, sandbox
+        self._has_agent, self._chirps = bool(request.agent_address), chirps
 
     def account(self, job: ClassAd) -> Account:
         """As whom it runs; NoAccount when there is none for it, NotInGroup when that lacks the group it asks for."""
@@ -73,6 +74,7 @@ class Planner:
             thread_variables=settings.thread_variables,
             assigned_knobs=settings.assigned_knobs or ASSIGNED_KNOBS,
             starter_environment=settings.given_environment(),
+            chirps=self._chirps,
             java=settings.java,
             vm=settings.vm,
             transfers=self._has_agent and wants_transfer(job, self._slot),

@@ -69,6 +69,8 @@ class ExecuteSurroundings:
     """What the pool's administrator gives to every job (STARTER_JOB_ENVIRONMENT)."""
     assigned_knobs: Mapping[str, str] = field(default_factory=lambda: ASSIGNED_KNOBS)
     """ENVIRONMENT_FOR_Assigned<name> and its kin."""
+    chirps: bool = False
+    """Whether the job is let in at its starter (condor_chirp)."""
     chirp_prefix: str = "CHIRP"
     java: Mapping[str, str] = field(default_factory=dict)
     """The machine's JAVA* knobs."""
@@ -248,6 +250,8 @@ def _environment(
     if around.user is not None:
         environment.setdefault("USER", around.user)
         environment.setdefault("LOGNAME", around.user)
+    if around.chirps:
+        environment["_CONDOR_CHIRP_CONFIG"] = posixpath.join(around.sandbox, CHIRP_CONFIG_NAME)
     return environment
 
 

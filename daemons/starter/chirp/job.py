@@ -68,7 +68,7 @@ class ChirpJob:
 
     def __post_init__(self) -> None:
         rules = self.rules
-        if rules.enabled:
+        if rules.enabled and self.request.shadow_address:  # else there is nobody to hear it
             self.rights = chirp.rights_of(self.job, files=rules.files, updates=rules.updates, delayed=rules.delayed)
 
     def delayed_ad(self) -> ClassAd:

@@ -59,13 +59,13 @@ class ChirpServer:
             self._listen(address, socket.socket(fileno=fd))
 
     @contextmanager
-    def serving(self, job: ChirpJob, sandbox: str, account: Account, address: str = LOOPBACK) -> Iterator[str]:
-        """Let the job in while the block lasts; the path of the file by which it finds the way, "" for none.
+    def serving(self, job: ChirpJob, sandbox: str, account: Account, address: str = LOOPBACK) -> Iterator[None]:
+        """Let the job in while the block lasts, if it has any right here; a file in its sandbox tells it the way.
 
         `address` is where the job finds this machine.
         """
         if not job.rights:
-            yield ""
+            yield
             return
         taken, self._taken = self._taken, ""
         self._cookie = taken or secrets.token_hex(COOKIE_BYTES)
@@ -75,7 +75,7 @@ class ChirpServer:
             host, port = self._listening(address)
             if not taken:
                 _write(path, f"{host} {port} {self._cookie}\n", account)
-            yield path
+            yield
         finally:
             self._cookie, self._job = "", None
             # A process of the job that is still about must not speak in the name of the next job.

@@ -16,6 +16,7 @@ from daemons.starter.chirp.job import ChirpJob, ChirpRules
 from daemons.starter.chirp.server import ChirpServer
 from pool.base.ids import JobId
 from pool.classad import ClassAd
+from pool.execute.plan import CHIRP_CONFIG_NAME
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobExecuting
@@ -116,14 +117,14 @@ async def test_a_connection_that_fails_costs_nobody_else_anything(tmp_path: Path
     log = Log(tmp_path / "StarterLog")
     slot, ad = StarterSlot(name="slot1_1@test"), ClassAd()
     request = RunJob(
-        slot=slot, activation="one", job_id=JobId(1, 0), job_ad=ad, slot_ad=ad, shadow_address="", ticket=""
+        slot=slot, activation="one", job_id=JobId(1, 0), job_ad=ad, slot_ad=ad, shadow_address="schedd", ticket=""
     )
     agent: Any = None
     job = ChirpJob(request, ClassAd({"WantRemoteUpdates": True}), ChirpRules(), agent, broken, log)
     async with trio.open_nursery() as nursery:
         server = ChirpServer(nursery, log)
-        with server.serving(job, str(tmp_path), own_account()) as config:
-            host, port, cookie = Path(config).read_text().split()
+        with server.serving(job, str(tmp_path), own_account()):
+            host, port, cookie = (tmp_path / CHIRP_CONFIG_NAME).read_text().split()
             for _ in range(2):
                 async with await trio.open_tcp_stream(host, int(port)) as stream:
                     await _said(stream, f"cookie {cookie}".encode(), b"0")

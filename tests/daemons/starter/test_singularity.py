@@ -24,7 +24,7 @@ echo "$@" > {notes}/words
 while [ "$1" != -C ]; do shift; done
 [ -e "$2" ] || { echo "FATAL: could not open image $2" >&2; exit 255; }
 shift 2
-exec env "IN=$SINGULARITYENV_WORD" "$@"
+exec env "IN=$SINGULARITYENV_WORD" "CONFIG=$SINGULARITYENV__CONDOR_CHIRP_CONFIG" "$@"
 """
 PIDS = {"SINGULARITY_USE_PID_NAMESPACES": "true"}
 
@@ -75,6 +75,13 @@ async def test_the_owner_puts_jobs_into_an_image_and_they_leave_when_told(progra
         await b.until(JobExecuting, activation)
         await b.stop(activation, StopHow.FAST)
         assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
+async def test_a_job_in_an_image_is_told_the_way_to_its_starter(program: Path) -> None:
+    async with bench(**settings(program, SINGULARITY_JOB="true", SINGULARITY_IMAGE_EXPR='"/"')) as b:
+        end = await b.ended(await b.run(b.job_ad('cut -d" " -f1 "$CONFIG"', WantIOProxy=True)))
+        assert end.ad.eval_int("ExitCode") == 0, (end, b.log())
+        assert (b.iwd / "out").read_text() == "127.0.0.1\n"
 
 
 async def test_a_job_leaves_while_its_image_is_tested(program: Path) -> None:
