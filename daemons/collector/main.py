@@ -30,6 +30,7 @@ from pool.ads.absent import AbsentAds
 from pool.ads.kept import KeptAd, came
 from pool.ads.key import Key, key_of
 from pool.ads.limits import asked_for, daemon_limits
+from pool.ads.offline import OfflineAds, startd_of
 from pool.ads.table import ANY, AdStore, Place, StoredAd
 from pool.base.errors import PeerError, PoolError, UserError
 from pool.classad import ClassAd, Expr, expr
@@ -75,6 +76,7 @@ class Collector:
         self._table = AdStore(lifetime_s=start.config.seconds("CLASSAD_LIFETIME"), limits=daemon_limits(start.config))
         self._absent = AbsentAds()
         self._watches = Watches(start, self._table)
+        self._offline = OfflineAds()
         self._persistent = PersistentAds(start, self._to_keep)
         self._updates = 0
         self._queries = 0
@@ -102,6 +104,8 @@ class Collector:
                 ads.put(kept.ad, now=kept.heard_at, sender=kept.sender)
             except PoolError as error:
                 self._start.log.always(f"An ad of before is not kept: {error}")
+        for stored in self._table.of_type("Machine"):
+            self._offline.note(stored.key, offline=True)
 
     def _to_keep(self, key: Key) -> StoredAd | None:
         """The ad of this place that has to outlast this process."""
@@ -148,6 +152,7 @@ class Collector:
             except PoolError as error:
                 refused = refused or error
             others_ran = await pace.breathe()
+        self._forget_offline(giver)
         if refused is not None:
             raise refused
         return DONE
@@ -169,6 +174,7 @@ class Collector:
             except PoolError as error:
                 refused = refused or error
             others_ran = await pace.breathe()
+        self._forget_offline(giver)
         if refused is not None:
             raise refused
         return ChangesKept(whole=whole)
@@ -221,11 +227,22 @@ class Collector:
         stored = self._table.put_at(place, having(said), secret, now=giver.now, sender=sender, version=version)
         self._absent.forget(place)
         self._persistent.note(place.key, stays=offline)
+        if offline or (self._offline and place.key[0] == OFFLINE_TYPE):
+            self._offline.note(place.key, offline=offline)
+            if not offline:
+                giver.awake.add(startd_of(place.key))
         self._updates += 1
         if before is None:
             self._start.log.full("New ad.", type=place.ad_type, name=place.name, sender=giver.peer.identity)
         if earliest is None or stored.expires_at < earliest:
             self._expiry_moved.fire()
+
+    def _forget_offline(self, giver: _Giver) -> None:
+        """Forget the offline ads of slots that did not come back with their startd."""
+        for startd in giver.awake:
+            for ad_type, name in self._offline.of(startd):
+                if (stored := self._table.get(ad_type, name)) is not None:
+                    self._take_back(giver.peer, stored)
 
     def _may_keep(self, giver: _Giver, arrived: _Arrived, before: StoredAd | None) -> None:
         """Denied where the peer may not publish the ad."""
@@ -288,6 +305,7 @@ class Collector:
             self._expires_invalidated and there is not None and self._absent.take(there, now=self._start.world.wall())
         )
         self._persistent.note(stored.key, stays=stays)
+        self._offline.note(stored.key, offline=False)
         return (there or absent) is not None
 
     def _get(self, ad_type: str, name: str) -> StoredAd | None:
@@ -335,6 +353,7 @@ class Collector:
             moved = self._expiry_moved.next()
             for stored in self._table.expire(wall()):
                 self._persistent.note(stored.key, stays=self._absent.take(stored, now=wall()))
+                self._offline.note(stored.key, offline=False)
                 said_s = round(wall() - stored.heard_at)
                 self._start.log.always("Ad is absent.", type=stored.ad_type, name=stored.name, silent_s=said_s)
             for stored in self._absent.expire(wall()):
@@ -422,6 +441,8 @@ class _Giver:
         self.peer, self.identity, self.now, self.requirements = peer, peer.identity, now, requirements
         self.may_publish: set[str] = set()
         """Types of ads, as they are spelt."""
+        self.awake: set[str] = set()
+        """Startds of which a slot was heard that is not offline."""
         self.said: dict[str, object] = {
             "LastHeardFrom": int(now),
             "AuthenticatedIdentity": self.identity,

@@ -39,3 +39,33 @@ def test_a_host_is_itself(hosts: Hosts) -> None:
     for host in hosts.execute:
         said = host.tool("condor_ping", "-name", hosts.submit.name, "-type", "SCHEDD", "READ", "DAEMON", "-table")
         assert said.count(f"ALLOW host/{host.name}@hosts.test") == 2
+
+
+def test_a_host_puts_no_other_host_to_sleep_and_wakes_none(hosts: Hosts) -> None:
+    attacker, victim = hosts.execute
+    slot = f"slot1@{victim.name}"
+
+    def offline() -> list[object]:
+        return [ad.get("Offline") for ad in hosts.central.slots() if ad["Name"] == slot]
+
+    asleep = f'MyType = "Machine"\nName = "{slot}"\nMachine = "{victim.name}"\nOffline = true\n'
+    awake = asleep.replace("Offline = true", "Offline = false")
+    with pytest.raises(AssertionError, match=f"does not belong to {attacker.name}"):
+        attacker.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=asleep)
+    with pytest.raises(AssertionError):
+        hosts.submit.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=asleep)
+    assert offline() == [None], "it is as it was"
+    victim.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=asleep)
+    assert offline() == [True], "a host speaks of itself"
+    own = awake.replace(victim.name, attacker.name).replace("slot1@", f"slot9@{victim.name}@")
+    for ad in (
+        awake,
+        awake.replace("slot1", "slot9"),
+        awake.replace(f'Machine = "{victim.name}"', f'Machine = "{attacker.name}"'),
+    ):
+        with pytest.raises(AssertionError, match=f"does not belong to {attacker.name}"):
+            attacker.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=ad)
+    attacker.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=own)
+    query = f'MyType = "Query"\nTargetType = "Machine"\nName = "{slot}"\nRequirements = Name == "{slot}"\n'
+    attacker.tool("condor_advertise", "INVALIDATE_STARTD_ADS", "-", text=query, check=False)
+    assert offline() == [True], "nobody else wakes it"

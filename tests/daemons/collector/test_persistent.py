@@ -71,19 +71,19 @@ async def test_offline_machines_are_known_after_a_restart_until_they_are_not_off
     overrides = {"OFFLINE_EXPIRE_ADS_AFTER": "9000", "COLLECTOR_PERSISTENT_AD_LOG": str(tmp_path / "ads")}
     async with one_host(tmp_path, overrides=overrides) as host:
         await host.start("collector")
-        sleeping = [a_machine(f"{name}@n", Offline=True) for name in "abc"]
-        await publish(host, *sleeping, a_machine("d@n", Offline=True, ClassAdLifetime=2000), a_machine("e@n"))
+        sleeping = [a_machine(f"slot1@{name}", Offline=True) for name in "abc"]
+        await publish(host, *sleeping, a_machine("slot1@d", Offline=True, ClassAdLifetime=2000), a_machine("slot1@e"))
         await trio.sleep(1000)
-        assert await names(host) == ["a@n", "b@n", "c@n", "d@n"], "they live longer than others"
+        assert await names(host) == ["slot1@a", "slot1@b", "slot1@c", "slot1@d"], "they live longer than others"
         await restart(host)
-        assert await names(host) == ["a@n", "b@n", "c@n", "d@n"]
-        await publish(host, a_machine("a@n", Offline=False))
+        assert await names(host) == ["slot1@a", "slot1@b", "slot1@c", "slot1@d"]
+        await publish(host, a_machine("slot1@a", Offline=False))
         async with host.connected("collector") as peer:
-            await peer.call(InvalidateAds(ad_type="Machine", names=["b@n"]))
+            await peer.call(InvalidateAds(ad_type="Machine", names=["slot1@b"]))
         await restart(host)
-        assert await names(host) == ["c@n", "d@n"]
+        assert await names(host) == ["slot1@c", "slot1@d"]
         await trio.sleep(1100)
-        assert await names(host) == ["c@n"]
+        assert await names(host) == ["slot1@c"]
         await trio.sleep(8000)
         await restart(host)
         assert await names(host) == []
@@ -163,11 +163,11 @@ async def test_a_cycles_word_of_jobs_is_kept_with_the_ad_of_a_slot_that_is_offli
     async with one_host(tmp_path, overrides={"COLLECTOR_PERSISTENT_AD_LOG": str(tmp_path / "ads")}) as host:
         await host.start("collector")
         await publish(
-            host, a_machine("slot1@n", Offline=True), a_machine("slot2@n", Offline=True), a_machine("slot3@n")
+            host, a_machine("slot1@n", Offline=True), a_machine("slot2@n", Offline=True), a_machine("slot3@m")
         )
         await trio.sleep(100)
         async with host.connected("collector") as peer:
-            wanted = [WantedSlot(name=f"slot{n}@n", count=4) for n in (2, 3, 4)]
+            wanted = [WantedSlot(name=name, count=4) for name in ("slot2@n", "slot3@m", "slot4@n")]
             await peer.call(NoteWanted(slots=wanted))
         await restart(host)
         found = {ad.eval_str("Name", ""): ad for ad in await host.query("Machine", "Offline")}
@@ -182,3 +182,25 @@ async def test_a_cycles_word_of_jobs_is_kept_with_the_ad_of_a_slot_that_is_offli
         await publish(host, a_machine("slot2@n"))
         (ad,) = await host.query("Machine", 'Name == "slot2@n"')
         assert "MachineLastMatchTime" not in ad, "the machine is awake"
+
+
+@pytest.mark.parametrize("known_after_a_restart", [False, True])
+async def test_offline_ads_of_slots_that_do_not_come_back_with_their_machine_are_forgotten(
+    tmp_path: Path, autojump_clock: Clock, known_after_a_restart: bool
+) -> None:
+    async with one_host(tmp_path, overrides={"COLLECTOR_PERSISTENT_AD_LOG": str(tmp_path / "ads")}) as host:
+        await host.start("collector")
+        asleep = [a_machine(f"slot{number}@{at}", Offline=True) for number in (1, 2, 3) for at in ("n", "other@n", "o")]
+        await publish(host, *asleep)
+        if known_after_a_restart:
+            await restart(host)
+        others = sorted(f"slot{number}@{at}" for number in (1, 2, 3) for at in ("other@n", "o"))
+        await publish(host, a_machine("slot1@n"), a_machine("slot2@n"))
+        assert await names(host) == sorted(["slot1@n", "slot2@n", *others]), "two slots came back"
+        await publish(host, a_machine("slot1@n", Offline=True), a_machine("slot2@n", Offline=True))
+        async with host.connected("collector") as peer:
+            await peer.call(InvalidateAds(ad_type="Machine", names=["slot1@n"]))
+        await publish(host, a_machine("slot7@n"))
+        assert await names(host) == sorted(["slot7@n", *others]), "none that was there"
+        await restart(host)
+        assert await names(host) == others
