@@ -1,1 +1,1 @@
-"""Ads between daemons: the table that a collector keeps, which ads are absent or offline, how large ads may be, which statistics they show."""
+"""Ads between daemons: the table that a collector keeps, how large ads may be, which are offline, their statistics."""
