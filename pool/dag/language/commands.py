@@ -106,7 +106,7 @@ Where = Literal["", "PREPEND", "APPEND"]
 _PLAIN_VARS: Final = re.compile(r"VARS\s+([^\s\"']+)((?:\s+\w+=\"[^\"\\]*\")+)$")
 """VARS as nearly all are: without what has to be looked at more closely."""
 _PLAIN_PAIR: Final = re.compile(r"(\w+)=\"([^\"\\]*)\"")
-_RESERVED: Final = frozenset(("PARENT", "CHILD", ALL_NODES))
+RESERVED: Final = frozenset(("PARENT", "CHILD", ALL_NODES))
 _NODES: Final[dict[str, NodeKind]] = {
     "JOB": "JOB", "SUBDAG": "SUBDAG", "FINAL": "FINAL", "PROVISIONER": "PROVISIONER", "SERVICE": "SERVICE",
 }  # fmt: skip
@@ -136,13 +136,13 @@ def _node(line: Line, said: list[str], kind: NodeKind, source: Source) -> NodeLi
             raise wrong("SUBDAG without EXTERNAL", *line, expected="SUBDAG EXTERNAL name file")
         said = said[1:]
     # A name and a file, as nearly all say.
-    if len(said) == 3 and said[2][0] not in "{@" and said[1].upper() not in _RESERVED:
+    if len(said) == 3 and said[2][0] not in "{@" and said[1].upper() not in RESERVED:
         return NodeLine(kind, said[1], intern(plain(said[2])))
     if len(said) < 3:
         raise wrong(
             f"{said[0] if kind != 'SUBDAG' else kind} wants a name and a {_TAKES[kind]}", *line, expected=_SYNTAX[kind]
         )
-    if said[1].upper() in _RESERVED:
+    if said[1].upper() in RESERVED:
         raise wrong(f"{said[1]} is a reserved word, and no node's name", *line, said[1])
     description = None
     options = said[3:]

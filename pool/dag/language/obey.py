@@ -25,7 +25,7 @@ from pool.dag.model import ALL_NODES, JOIN, Environment, Place, is_join
 
 HINT_NAMES_MAX: Final = 5_000
 """Among more names none is sought that was meant."""
-_ORDINARY: Final = ("JOB", "SUBDAG")
+ORDINARY: Final = ("JOB", "SUBDAG")
 _ORDINARY_ONLY: Final = frozenset(("retry", "priority", "category", "done", "save_point"))
 _SAID_ONCE: Final = {
     "pre": ("PRE script", 3), "post": ("POST script", 3), "hold": ("HOLD script", 3), "priority": ("priority", 2),
@@ -71,7 +71,7 @@ def _ends(draft: Draft, scope: Scope, line: Line, names: list[str], *, parents: 
             found += splice.last if parents else splice.first
             continue
         number = draft.by_name[scope.before + name]
-        if (kind := draft.nodes[number].kind) not in _ORDINARY:
+        if (kind := draft.nodes[number].kind) not in ORDINARY:
             raise wrong(f"{name} is the {kind} node, which has neither parents nor children", *line, name)
         found.append(number)
     # In the order in which they were read, whatever the order here: as condor_dagman starts them.
@@ -94,7 +94,7 @@ def setting(draft: Draft, scope: Scope, line: Line, command: Setting) -> None:
 
 
 def _refused(node: NodeDraft, field: str) -> str | None:
-    if node.kind in _ORDINARY:
+    if node.kind in ORDINARY:
         return None
     if field in _ORDINARY_ONLY:
         return field.upper()

@@ -17,12 +17,12 @@ from pool.dag.language.commands import Command, DescriptionLine, IncludeLine, No
 from pool.dag.language.drafts import Draft, NodeDraft, Scope
 from pool.dag.language.errors import ERRORS_MAX, DagError, together, wrong
 from pool.dag.language.obey import AT_ONCE, OBEYED, unknown
+from pool.dag.language.plain_lines import SUBDAG_SUFFIX, take_plain_lines
 from pool.dag.language.source import Line, Source
 from pool.dag.model import Dag, Place
 
 ReadFile = Callable[[str], str]
 """A file's name to its text; OSError where there is none."""
-SUBDAG_SUFFIX = ".condor.sub"
 
 
 class Options(NamedTuple):
@@ -132,7 +132,11 @@ class _Reader:
             why = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
             raise wrong(why, *named, name) if named else DagError(why, span=Span(path)) from None
         scope.files.append(path)
-        for line in source.lines():
+        lines = source.lines()
+        while True:
+            take_plain_lines(self.draft, scope, source)
+            if (line := next(lines, None)) is None:
+                break
             try:
                 self._obey(parse(line, source), line, scope)
             except DagError as error:

@@ -21,7 +21,7 @@ class Setting(NamedTuple):
     value: object
 
 
-_PLAIN_RETRIES: Final = tuple(Retry(times) for times in range(32))
+PLAIN_RETRIES: Final = tuple(Retry(times) for times in range(32))
 """Most nodes share one of these."""
 
 
@@ -30,7 +30,7 @@ def _retry(line: Line, said: list[str]) -> Setting:
     _between(line, said, 3, 5, syntax)
     times = whole(line, said[2], "a number of retries", least=0)
     if len(said) == 3:
-        return Setting(said[1], "retry", _PLAIN_RETRIES[times] if times < len(_PLAIN_RETRIES) else Retry(times))
+        return Setting(said[1], "retry", PLAIN_RETRIES[times] if times < len(PLAIN_RETRIES) else Retry(times))
     return Setting(said[1], "retry", Retry(times, _option(line, said, 3, "UNLESS_EXIT", "an exit code", syntax)))
 
 

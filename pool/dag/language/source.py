@@ -7,9 +7,7 @@ An inline description goes up to its end mark; it has no comments and blank line
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
-
-_PIECE: Final = 1 << 16
+from typing import NamedTuple
 
 
 class Line(NamedTuple):
@@ -24,23 +22,26 @@ class Source:
     """The lines of one file, one after another."""
 
     def __init__(self, file: str, text: str) -> None:
-        self.file = file
-        self._lines = enumerate(_physical(text), 1)
+        self.file, self.text = file, text
+        self.at = 0
+        """Where the next line begins; who takes lines by himself moves it, and `number` with it."""
+        self.number = 0
+        """The number of the last line."""
 
     def lines(self) -> Iterator[Line]:
         """The lines that hold commands."""
         file = self.file
-        for number, text in self._lines:
+        for text in self._physical():
             text = text.strip()
             if not text or (text[0] in "#/" and _is_nothing(text)):
                 continue
             # The number is where it begins: HTCondor tells where a continued line ends.
-            yield Line(file, number, self._joined(text) if text[-1] == "\\" else text)
+            yield Line(file, self.number, self._joined(text) if text[-1] == "\\" else text)
 
     def description(self, end: str) -> tuple[str, str] | None:
         """An inline description up to the line with its end mark, and what follows the mark; None if there is none."""
         lines: list[str] = []
-        for _, text in self._lines:
+        for text in self._physical():
             text = text.strip()
             if text == end or text.startswith(end + " "):
                 return "".join(lines), text[len(end) :]
@@ -50,7 +51,7 @@ class Source:
 
     def _joined(self, text: str) -> str:
         parts = [text[:-1]]
-        for _, more in self._lines:
+        for more in self._physical():
             more = more.strip()
             if _is_nothing(more):
                 continue
@@ -60,15 +61,15 @@ class Source:
             parts.append(more[:-1])
         return " ".join(parts).strip()
 
-
-def _physical(text: str) -> Iterator[str]:
-    """The lines of a text. Piece by piece: all at once they would take four times as much memory as the text."""
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at + _PIECE)
-        end = len(text) if end < 0 else end
-        yield from text[at:end].split("\n")
-        at = end + 1
+    def _physical(self) -> Iterator[str]:
+        """The lines that are left. One by one: all at once they would take four times as much memory as the text."""
+        text, size = self.text, len(self.text)
+        while self.at < size:
+            end = text.find("\n", self.at)
+            end = size if end < 0 else end
+            line, self.at = text[self.at : end], end + 1
+            self.number += 1
+            yield line
 
 
 def _is_nothing(text: str) -> bool:
