@@ -2,8 +2,9 @@
 
 Small writes become one, large ones go as they come, several at a time. A program is answered as soon as its bytes are
 here, for as long as not too many are (`Budget`). What failed at home is the next answer that it gets for the file: of a
-write, of fsync, of close; if there is none, it is the reason for which the job is held. Rules: bytes for the same place
-arrive in their order, and so does what is appended.
+write, of fsync, of close; if there is none, it is the reason for which the job is held. A write may not hear it, for
+the kernel divides a large one and tells only how much of it was taken: so the next fsync or close says it again. Rules:
+bytes for the same place arrive in their order, and so does what is appended.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ class Writing:
         self._lingers = False
         self._changed = Signal()
         self._error = 0
+        self._repeats = 0
+        """An error that a write was told, and perhaps not its program."""
         self._delivered, self._delivered_at = 0, -math.inf
         self.end = 0
         """How large the file is at least, once all is there."""
@@ -86,7 +89,7 @@ class Writing:
     @property
     def is_idle(self) -> bool:
         """Whether nothing of it is on its way, and nothing is to be told."""
-        return not self._waiting and not self._under_way and not self._error
+        return not self._waiting and not self._under_way and not self._error and not self._repeats
 
     @property
     def has_bytes(self) -> bool:
@@ -104,7 +107,10 @@ class Writing:
 
     async def write(self, data: bytes | memoryview, at: int) -> None:
         """Take the bytes; OSError is what has become of earlier ones."""
-        self._tell()
+        if self._error:
+            number, self._error = self._error, 0
+            self._repeats = number
+            raise OSError(number, os.strerror(number))
         await self._budget.take(len(data))
         self._add(data, at)
 
@@ -185,6 +191,7 @@ class Writing:
                 break
 
     def _tell(self) -> None:
-        if self._error:
-            number, self._error = self._error, 0
+        number = self._error or self._repeats
+        self._error = self._repeats = 0
+        if number:
             raise OSError(number, os.strerror(number))

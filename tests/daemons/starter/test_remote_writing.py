@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections.abc import Awaitable
 
 import pytest
 import trio
@@ -91,8 +92,9 @@ async def test_bytes_go_by_themselves_after_a_second(autojump_clock: trio.testin
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-async def test_an_error_is_told_once_and_nothing_is_written_meanwhile(
-    autojump_clock: trio.testing.MockClock, number: int
+@pytest.mark.parametrize("how", ["close", "finish"])
+async def test_an_error_is_told_by_a_write_and_again_by_the_close_and_nothing_is_written_meanwhile(
+    autojump_clock: trio.testing.MockClock, number: int, how: str
 ) -> None:
     far = Far()
     far.fails_with = number
@@ -101,18 +103,34 @@ async def test_an_error_is_told_once_and_nothing_is_written_meanwhile(
         await writing.write(b"lost", 0)
         await writing.settle()
         assert (writing.error, writing.write_now(b"more", 4)) == (number, False)
-        for told in (writing.write(b"more", 4), writing.close()):  # a program hears of it in either
-            with pytest.raises(OSError, match=os.strerror(number)) as caught:
-                await told
-            assert caught.value.errno == number
-            await writing.write(b"lost", 0)
-            await writing.settle()
-        with pytest.raises(OSError, match=os.strerror(number)):
-            await writing.finish()
+        await _fails(writing.write(b"more", 4), number)
         far.fails_with = 0
-        await writing.write(b"again", 0)
+        # The write was perhaps a part of a larger one, of which the program hears only that it was not taken whole.
+        await writing.write(b"more", 4)
+        await writing.settle()
+        assert not writing.is_idle
+        await _fails(writing.close() if how == "close" else writing.finish(), number)
+        assert writing.is_idle
+        await writing.write(b"once", 0)
         await writing.finish()
-    assert bytes(far.data) == b"again"
+    assert bytes(far.data) == b"oncemore"
+
+
+async def test_an_error_is_told_once_where_no_write_has_heard_it(autojump_clock: trio.testing.MockClock) -> None:
+    far = Far()
+    far.fails_with = errno.EDQUOT
+    async with trio.open_nursery() as nursery:
+        writing = Writing(far.send, nursery, Budget(64 * 1024))
+        await writing.write(b"lost", 0)
+        await _fails(writing.close(), errno.EDQUOT)
+        await writing.close()
+        assert writing.is_idle
+
+
+async def _fails(told: Awaitable[None], number: int) -> None:
+    with pytest.raises(OSError, match=os.strerror(number)) as caught:
+        await told
+    assert caught.value.errno == number
 
 
 async def test_a_close_waits_for_a_home_that_takes_bytes_and_not_for_one_that_does_not(
