@@ -165,7 +165,7 @@ class Schedd:
             Listeners(
                 work_changed=(self.negotiation.work_changed, self.flocking.work_changed, self.claims.work_changed),
                 waits_here=(self.local.waits_here,),
-                has_left=(self.cleanup.has_left,),
+                has_left=(self.cleanup.has_left, self.claims.gangs.has_left),
                 removed=(Along(self.core).removed,),
             )
         )

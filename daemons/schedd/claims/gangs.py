@@ -22,8 +22,10 @@ from daemons.schedd.core.core import whole
 from daemons.schedd.execution.gang import Gang
 from pool.jobs import late_macros
 from pool.jobs.claims.events import JobGiven, Unneeded
+from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.nodes import hosts, is_gang
 from pool.jobs.vocabulary.priority import Priority
+from pool.jobs.vocabulary.states import JobStatus
 from pool.jobs.waiting.groups import WaitingGroup, urgency
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from daemons.schedd.claims.claims import Claims
     from daemons.schedd.core.claim import Claim
+    from daemons.schedd.core.core import Core
     from pool.classad import ClassAd
     from pool.jobs.queue.cluster import Job
     from protocol.messages.offers import OfferedMatch
@@ -53,14 +56,34 @@ class Gangs:
             job, gathering = group.first(), self._gathering
             if job is None:
                 continue
-            if not is_gang(job.cluster.ad) or (_is_ready(job) if gathering is None else gathering.wants(group)):
+            if not is_gang(job.cluster.ad) or (self._is_ready(job) if gathering is None else gathering.wants(group)):
                 return True
         return False
 
     def _next(self) -> Job | None:
         """The parallel job that gathers next."""
-        groups = [group for group in self.claims.core.waiting.groups() if (job := group.first()) and is_ready_gang(job)]
+        waiting = self.claims.core.waiting.groups()
+        groups = [
+            group for group in waiting if (job := group.first()) and is_gang(job.cluster.ad) and self._is_ready(job)
+        ]
         return max(groups, key=urgency).first() if groups else None
+
+    def _is_ready(self, job: Job) -> bool:
+        """Whether all procs of the parallel job wait for slots, and it for nothing else."""
+        return all(one.group is not None for one in whole(job)) and not self._is_behind_spooled(job)
+
+    def _is_behind_spooled(self, job: Job) -> bool:
+        """Whether it has to wait for an earlier one whose files are still on their way."""
+        core = self.claims.core
+        if not core.settings.dedicated.waits_for_files:
+            return False
+        earlier = (cluster for cluster in core.queue.gangs.values() if cluster.id < job.cluster.id)
+        return any(is_spooling(core, one) for cluster in earlier for one in cluster.jobs.values())
+
+    def has_left(self, job: Job) -> None:
+        """It may have been one for whose files others wait."""
+        if is_gang(job.cluster.ad) and self.claims.core.settings.dedicated.waits_for_files:
+            self.claims.core.work_changed(True)
 
     def use_kept(self) -> None:
         """Let the job that gathers, or does so next, have what is kept and fits."""
@@ -92,7 +115,7 @@ class Gangs:
             if job is None or not is_gang(job.cluster.ad):
                 wanted[group] = group.count
                 continue
-            if gathering is None and _is_ready(job):
+            if gathering is None and self._is_ready(job):
                 gathering = Gathering(self, whole(job))  # as it would be; it begins with the first slot
             if gathering is not None and (count := gathering.wants(group)):
                 wanted[group] = count
@@ -120,7 +143,7 @@ class Gangs:
     def take(self, match: OfferedMatch, job: Job, pool: str, slice: str) -> bool:
         """Use a match for the job that gathers, or for this one where none does; False if it is of no use to it."""
         gathering = self._gathering
-        if pool or (gathering is None and not _is_ready(job)):
+        if pool or (gathering is None and not self._is_ready(job)):
             return False
         candidate = gathering or Gathering(self, whole(job))
         proc = candidate.proc_for(match.submitter, match.autocluster)
@@ -247,14 +270,11 @@ class Gangs:
         core.queue.claim_works(claim.work())
 
 
-def is_ready_gang(job: Job) -> bool:
-    """Whether it is a parallel job that may gather."""
-    return is_gang(job.cluster.ad) and _is_ready(job)
-
-
-def _is_ready(job: Job) -> bool:
-    """Whether all procs of the job wait for slots."""
-    return all(one.group is not None for one in whole(job))
+def is_spooling(core: Core, job: Job) -> bool:
+    """Whether the job's input is still on its way here."""
+    if job.status is not JobStatus.HELD:
+        return False
+    return core.queue.ad(job).eval_int("HoldReasonCode", 0) == HoldCode.SPOOLING_INPUT
 
 
 def _place(job: Job) -> tuple[Priority, int, int]:

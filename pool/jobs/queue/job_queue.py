@@ -33,6 +33,7 @@ from pool.jobs.queue.cluster import Cluster, Job, NewJobs, any_may_have, global_
 from pool.jobs.queue.pack import PackedAd, lower_names, pack, read_packed
 from pool.jobs.queue.store import ClaimRow, ClaimWork, ClusterRow, EventRow, HistoryRow, JobRow, WriteBatch
 from pool.jobs.vocabulary import priority
+from pool.jobs.vocabulary.nodes import is_gang
 from pool.jobs.vocabulary.own_attributes import MADE_UP, NO_JOBS, SCHEDDS, strip, without_own
 from pool.jobs.vocabulary.priority import with_prio
 from pool.jobs.vocabulary.states import JobEvent, JobStatus, step
@@ -93,6 +94,8 @@ class JobQueue:
     def __init__(self, schedd_name: str, *, next_cluster: int = 1) -> None:
         self.name = schedd_name
         self.clusters: dict[int, Cluster] = {}
+        self.gangs: dict[int, Cluster] = {}
+        """Those of them that are parallel jobs."""
         self.counts: Counter[JobStatus] = Counter()
         # Nobody is forgotten while the schedd lives: condor_qusers lists users without jobs too, as HTCondor does, and
         # there are no more of them than accounts of the host.
@@ -183,7 +186,12 @@ class JobQueue:
 
     def _count(self, cluster: Cluster) -> None:
         """Count what the cluster's ad has now."""
-        size = size_of(cluster.ad.attrs) if cluster.id in self.clusters else 0
+        is_here = cluster.id in self.clusters
+        if not is_here:
+            self.gangs.pop(cluster.id, None)
+        elif is_gang(cluster.ad):
+            self.gangs[cluster.id] = cluster
+        size = size_of(cluster.ad.attrs) if is_here else 0
         self.bytes_of[cluster.owner] += size - cluster.counted
         cluster.counted = size
 

@@ -22,12 +22,14 @@ T = TypeVar("T", bound=Hashable)
 class DedicatedRules:
     """The knobs. Nobody has to leave unless `requirements` and `rank` are both there.
 
-    `is_fifo`: a job that has some of its slots keeps them while it waits for the others.
+    `is_fifo`: a job that has some of its slots keeps them while it waits for the others. `waits_for_files`: of those
+    whose files are still being spooled, too.
     """
 
     requirements: Expr | None
     rank: Expr | None
     is_fifo: bool
+    waits_for_files: bool = False
 
     @classmethod
     def read(cls, config: Config) -> DedicatedRules:
@@ -36,6 +38,7 @@ class DedicatedRules:
             config.expr("SCHEDD_PREEMPTION_REQUIREMENTS"),
             config.expr("SCHEDD_PREEMPTION_RANK"),
             config.bool("DEDICATED_SCHEDULER_USE_FIFO"),
+            config.bool("DEDICATED_SCHEDULER_WAIT_FOR_SPOOLER"),
         )
 
 

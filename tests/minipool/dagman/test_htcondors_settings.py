@@ -11,47 +11,21 @@ from minipool.cli.dag_tools import dag_checker, submit_dag
 from minipool.cli.entry.tool import Tool
 from minipool.dagman import arguments
 from pool.base.errors import UserError
-from pool.config import load_config
-from pool.config.knobs import find
 from tests.pool.dag.cases import CASES
+from tests.tables import assert_acts_or_is_warned_of, assert_tests_are_there, read_table
 
-ROOT: Final = Path(__file__).parents[3]
-
-
-def table() -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    section = ""
-    for line in (CASES / "htcondors_settings.txt").read_text().splitlines():
-        if line.startswith("["):
-            section = line[1:].partition(":")[0]
-            found[section] = {}
-        elif line and line[0] != "#":
-            name, _, where = line.partition(": ")
-            found[section][name] = where
-    return found
-
-
-TABLE: Final = table()
+TABLE: Final = read_table(CASES / "htcondors_settings.txt")
 KNOBS: Final = TABLE["knobs"]
 
 
 @pytest.mark.parametrize("section", TABLE)
 def test_tests_that_the_table_names_are_there(section: str) -> None:
-    for name, where in TABLE[section].items():
-        file, _, test = where.partition("::")
-        assert where.startswith("- ") or f"def {test}(" in (ROOT / file).read_text(), name
+    assert_tests_are_there(TABLE[section])
 
 
 @pytest.mark.parametrize("name", KNOBS)
 def test_a_knob_acts_or_is_warned_of(name: str, tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(f"{name} = 1\n")
-    config = load_config([str(tmp_path / "config")], environ={})
-    said = [*config.warnings, *config.without_effect]
-    if KNOBS[name].startswith("- "):
-        assert [line for line in said if name in line and "no effect here" in line], said
-    else:
-        knob = find(name)
-        assert (knob is not None and knob.has_effect, said) == (True, [])
+    assert_acts_or_is_warned_of(name, KNOBS[name], tmp_path)
 
 
 TOOLS: Final[dict[str, Tool]] = {"condor_submit_dag": submit_dag.TOOL, "condor_dag_checker": dag_checker.TOOL}

@@ -1,0 +1,23 @@
+"""The table of what HTCondor's manual has for parallel jobs is true: what it names is there, and no knob is ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.tables import ROOT, assert_acts_or_is_warned_of, assert_tests_are_there, read_table
+
+TABLE: Final = read_table(ROOT / "tests" / "cases" / "jobs" / "dedicated.txt")
+KNOBS: Final = TABLE["knobs"]
+
+
+@pytest.mark.parametrize("section", TABLE)
+def test_tests_that_the_table_names_are_there(section: str) -> None:
+    assert_tests_are_there(TABLE[section])
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_a_knob_acts_or_is_warned_of(name: str, tmp_path: Path) -> None:
+    assert_acts_or_is_warned_of(name, KNOBS[name], tmp_path)
