@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from minipool.cli.dag_tools.graph_files import newest_rescue, text_of
+from minipool.cli.dag_tools.graph_files import end_of, newest_rescue, text_of
 from minipool.cli.entry.options import Opt, Parsed, UsageError
 from minipool.cli.entry.tool import HELP, JSON, Tool, run
 from pool.base.errors import UserError
@@ -67,6 +67,7 @@ def _main(parsed: Parsed) -> int:
         rescue=text_of(rescue) if rescue else "",
         events=_events(parsed.value("log"), files[0]),
         status=_status(dag),
+        log=lambda: end_of(f"{files[0]}.dagman.out"),
     )
     # Before anything has run each node counts as one; what stands outside of the graph is on no way.
     timed = any(one.seconds for one in past)

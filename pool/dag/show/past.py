@@ -1,14 +1,14 @@
 """What became of a graph's nodes, as the files that DAGMan leaves behind tell it.
 
 The rescue file says which nodes are done and which failed; the nodes' log, event by event, how and when their jobs
-ended; the node status file why a node failed whose jobs never ran. What is written last counts: the log goes on where
-the rescue file ends.
+ended; the node status file, and DAGMan's log, why a node failed whose jobs never ran. What is written last counts: the
+nodes' log goes on where the rescue file ends.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from pool.dag.graph import layers, reach
@@ -36,14 +36,21 @@ class NodePast(NamedTuple):
 
 
 def look_back(
-    dag: Dag, *, rescue: str = "", events: Iterable[Mapping[str, Any]] = (), status: Iterable[Mapping[str, Any]] = ()
+    dag: Dag,
+    *,
+    rescue: str = "",
+    events: Iterable[Mapping[str, Any]] = (),
+    status: Iterable[Mapping[str, Any]] = (),
+    log: Callable[[], str] = lambda: "",
 ) -> list[NodePast]:
-    """What became of each node. `rescue` is that file's text; the graph was read with it."""
+    """What became of each node. `rescue` is that file's text, with which the graph was read; `log`: DAGMan's, or its end."""
     past = Past(dag, rescue)
     for event in events:
         past.take(event)
     for ad in status:
         past.explain(ad)
+    if any(one.state == "failed" and not one.why for one in past.nodes):
+        past.explain_by(failures_in(log()))
     past.give_up()
     return past.nodes
 
@@ -109,6 +116,12 @@ class Past:
         elif state == _DONE and past.state == "waiting":
             self.nodes[number] = past._replace(state="done")
 
+    def explain_by(self, reasons: Mapping[str, str]) -> None:
+        """Why nodes failed of which nothing else says it, such as those that could not be submitted."""
+        for number, one in enumerate(self.nodes):
+            if one.state == "failed" and not one.why:
+                self.nodes[number] = one._replace(why=reasons.get(self.dag.nodes[number].name, ""))
+
     def give_up(self) -> None:
         """No more comes: what a node waits for that has failed never comes either."""
         for number in [number for number, past in enumerate(self.nodes) if past.state == "failed"]:
@@ -132,6 +145,13 @@ def failed_in(rescue: str) -> list[str]:
     lines = listed[0].split("\n")[1:]
     names = ",".join(line.lstrip("# ") for line in lines).split(",")
     return [name.strip() for name in names if name.strip() and name.strip() != "<ENDLIST>"]
+
+
+def failures_in(log: str) -> dict[str, str]:
+    """Why each node failed that the last list of DAGMan's log shows."""
+    shown = re.split(r"Node Name: ", log.rpartition("ERROR: the following ")[2])[1:]
+    found = ((node.split("\n", 1)[0], re.search(r"^.* Error: (.*)$", node, re.MULTILINE)) for node in shown)
+    return {name: error[1] for name, error in found if error is not None}
 
 
 class _Run:

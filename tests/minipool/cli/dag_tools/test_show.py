@@ -58,6 +58,31 @@ def test_the_newest_rescue_file_counts_and_the_status_file_says_why(
     assert "    -      1                        1  F (FINAL)" in said
 
 
+def test_why_a_node_could_not_be_submitted_is_read_from_the_last_list_of_dagmans_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.dag").write_text("JOB A a\nJOB B b\nJOB C c\n")
+    Path("x.dag.rescue001").write_text("# Nodes that failed: 2\n#   A,B,<ENDLIST>\n")
+
+    def shown(**errors: str) -> str:
+        lines = ["ERROR: the following job(s) failed:"]
+        for name, error in errors.items():
+            lines += [
+                "------ Node ------",
+                f"      Node Name: {name}",
+                f"          Error: {error}",
+                "PARENTS:  CHILDREN: ",
+            ]
+        return "".join(f"11/29/26 07:21:33 {line}\n" for line in lines)
+
+    Path("x.dag.dagman.out").write_text(shown(A="old", C="of an earlier run") + shown(A="Failed to open a", B="Other"))
+    assert main("dag", ["show", "x.dag"]) == 0
+    said = capsys.readouterr().out
+    assert "    A (x.dag:1): Failed to open a\n    B (x.dag:2): Other\n" in said
+    assert "earlier run" not in said
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
