@@ -43,7 +43,7 @@ def look_back(
     status: Iterable[Mapping[str, Any]] = (),
     log: Callable[[], str] = lambda: "",
 ) -> list[NodePast]:
-    """What became of each node. `rescue` is that file's text, with which the graph was read; `log`: DAGMan's, or its end."""
+    """What became of each node. `rescue`: that file's text; the graph was read with it. `log`: of DAGMan's."""
     past = Past(dag, rescue)
     for event in events:
         past.take(event)
