@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 GATHER_S: Final = 0.2
 WAITING_MAX: Final = 50_000
 """Records that wait to be written; beyond that the oldest are given up."""
-CLUSTERS_KEPT_MAX: Final = 100
+CLUSTERS_KEPT_MAX: Final = 16
+"""So many clusters whose jobs end at the same time are written out once; one takes 12 kB."""
 MIB: Final = 1 << 20
 OWN_ATTRS: Final = {
     "INPUT": "INPUT_JOB_ATTRS",
@@ -189,8 +190,8 @@ class JobRecords:
         known = self._texts.get(number)
         if known is not None and known[0] == key:
             return known[2]
-        if len(self._texts) >= CLUSTERS_KEPT_MAX:
-            self._texts.clear()
+        if known is None and len(self._texts) >= CLUSTERS_KEPT_MAX:
+            del self._texts[next(iter(self._texts))]  # the oldest
         text = history_file.own_lines(cluster)
         self._texts[number] = key, cluster, text  # the values live as long as their identities are compared
         return text
