@@ -84,7 +84,8 @@ def reason(log: str) -> str:
         found = re.match(r"(?:\([\d.]+\)\s*)?(?:(?:pie: )?\d+: )?Error\s+(?:\([^)]*\):\s*)?(.+)", line.strip())
         if found is not None:
             return found[1].strip()
-    return "CRIU does not say why"
+    old = re.search(r"unrecognized option '([^']+)'", log)
+    return f"this CRIU is too old: it does not know {old[1]}" if old is not None else "CRIU does not say why"
 
 
 def placed(text: str, sandbox: str) -> str:

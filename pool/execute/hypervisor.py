@@ -19,11 +19,37 @@ from pool.base.errors import UserError
 from pool.classad import ClassAd
 from pool.execute.vm import DISKS, MAC, MONITOR, STATE, STATE_NODE, Disk, keeps_state, read_disks
 
-_BASELINE: Final = "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+lahf-lm"
-"""A processor that every machine of the last fifteen years can be, so that a job may go on elsewhere."""
 _TRANSLATED_MB: Final = 64
 _FORBIDDEN: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 """System calls that QEMU itself gives up."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """The computer that guests see, of one kind of processor."""
+
+    name: str
+    processor: str
+    """One that every machine of the kind can be, so that a job may go on elsewhere."""
+    display: tuple[str, ...]
+    has_ide: bool
+    brings_firmware: bool
+    """Whether QEMU itself has what starts a guest."""
+
+
+BOARDS: Final = {
+    # Of x86-64 the processors of the last fifteen years. One of ARM can only be itself: `platform` says which.
+    "x86_64": Board("pc", "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+lahf-lm", ("-vga", "std"), True, True),
+    "aarch64": Board("virt", "max", (), False, False),
+}
+"""By the kind of this machine: a guest is of the same."""
+FIRMWARE: Final = (
+    "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd",
+    "/usr/share/edk2/aarch64/QEMU_EFI.fd",
+    "/usr/share/qemu/edk2-aarch64-code.fd",
+    "/usr/local/share/qemu/edk2-aarch64-code.fd",
+)
+"""Where packages of distributions, and QEMU's own, put UEFI for guests of aarch64."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +61,10 @@ class Hypervisor:
     """The program that makes disk images."""
     accelerator: str
     networks: tuple[str, ...] = ()
+    machine: str = "x86_64"
+    """The kind of processor, which has a board."""
+    firmware: str = ""
+    """The file with what starts a guest; QEMU's own, when it is empty."""
     timeout_s: float = 300.0
     status_s: float = 60.0
 
@@ -45,6 +75,8 @@ class Hypervisor:
             "images": self.images,
             "accelerator": self.accelerator,
             "networks": ",".join(self.networks),
+            "machine": self.machine,
+            "firmware": self.firmware,
             "timeout_s": repr(self.timeout_s),
             "status_s": repr(self.status_s),
         }
@@ -59,6 +91,8 @@ class Hypervisor:
             packed["images"],
             packed["accelerator"],
             tuple(filter(None, packed["networks"].split(","))),
+            packed["machine"],
+            packed["firmware"],
             float(packed["timeout_s"]),
             float(packed["status_s"]),
         )
@@ -69,15 +103,20 @@ def words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
     memory, cpus = job.eval_int("JobVMMemory") or 0, max(1, job.eval_int("JobVM_VCPUS") or 1)
     if memory <= 0:
         raise UserError("the job's ad has no JobVMMemory", expected="the virtual machine's memory in MiB")
-    disks = read_disks(job.eval_str(DISKS) or "")
+    disks, board = read_disks(job.eval_str(DISKS) or ""), BOARDS[hypervisor.machine]
     command = [
-        *usual(hypervisor.program, hypervisor.accelerator),
+        *usual(hypervisor.program, hypervisor.accelerator, board),
+        *(("-bios", hypervisor.firmware) if hypervisor.firmware else ()),
         *("-name", f"job-{job.eval_int('ClusterId') or 0}.{job.eval_int('ProcId') or 0}"),
-        *("-cpu", _BASELINE if keeps_state(job) and hypervisor.accelerator == "kvm" else "max"),
-        *("-m", str(memory), "-smp", str(cpus), "-vga", "std", "-device", "virtio-rng-pci"),
+        *("-cpu", board.processor if keeps_state(job) and hypervisor.accelerator == "kvm" else "max"),
+        *("-m", str(memory), "-smp", str(cpus), *board.display, "-device", "virtio-rng-pci"),
         *("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"),
         *("-qmp", f"unix:{MONITOR},server=on,wait=off"),
     ]
+    if not board.has_ide and any(disk.kind == "hd" for disk in disks):
+        raise UserError(
+            "there are no IDE disks on this kind of machine", expected="vda (virtio) or sda (SATA) in vm_disk"
+        )
     if any(disk.kind == "sd" for disk in disks):
         command += ["-device", "ich9-ahci,id=sata"]
     for number, disk in enumerate(disks):
@@ -87,11 +126,11 @@ def words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
     return [*command, *_network_words(job, hypervisor)]
 
 
-def usual(program: str, accelerator: str) -> list[str]:
+def usual(program: str, accelerator: str, board: Board) -> list[str]:
     """What every QEMU here is told: nothing that it was not asked for, and no way to more rights."""
     how = f"tcg,tb-size={_TRANSLATED_MB}" if accelerator == "tcg" else accelerator
     bare = ["-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _FORBIDDEN]
-    return [program, *bare, "-machine", "pc", "-accel", how]
+    return [program, *bare, "-machine", board.name, "-accel", how]
 
 
 def blockdev(node: str, driver: str, file: str, *, writable: bool = True) -> str:
@@ -153,10 +192,15 @@ def complaint(said: str) -> tuple[str, bool]:
     return text, text.startswith("vm_disk: ")
 
 
-def platform(accelerator: str, version: str) -> str:
-    """What must be the same where a virtual machine goes on: how it is run, and QEMU's version."""
+def platform(hypervisor: Hypervisor, version: str, cpuinfo: str) -> str:
+    """What must be the same where a virtual machine goes on: how it is run, QEMU's version, and a processor of ARM."""
     found = re.search(r"version (\d+\.\d+)", version)
-    return f"{accelerator} pc qemu-{found[1] if found else '?'}"
+    words = [hypervisor.accelerator, BOARDS[hypervisor.machine].name, f"qemu-{found[1] if found else '?'}"]
+    if hypervisor.machine == "aarch64" and hypervisor.accelerator == "kvm":
+        # Guests see the processor as it is. The lines have the form `CPU part : 0xd0c`.
+        told = re.findall(r"^CPU (?:implementer|part|variant)\s*:\s*(\w+)", cpuinfo, re.MULTILINE)
+        words.append(f"cpu-{'-'.join(sorted(set(told)))}")
+    return " ".join(words)
 
 
 def room(total_mb: int, number: int, others: Sequence[ClassAd]) -> dict[str, int]:

@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from daemons.host.account import Account, fallback_account
@@ -28,8 +29,10 @@ DEVICE: Final = "/dev/kvm"
 PATH: Final = "/usr/bin:/usr/local/bin:/usr/libexec:/usr/sbin"
 # mov dx, 0x604; mov ax, 0x2000; out dx, ax; hlt: the register of the board's power management that switches it off.
 _SECTOR: Final = bytes.fromhex("ba0406 b80020 ef f4 ebfd").ljust(510, b"\0") + b"\x55\xaa"
+# mov w0, 0x84000008; hvc 0; wfi: the board's call that does the same (PSCI's SYSTEM_OFF).
+_FIRMWARE: Final = bytes.fromhex("00018052 0080b072 020000d4 7f2003d5 ffffff17")
 _IMAGE_BYTES: Final = 2 << 20
-"""The firmware boots from nothing smaller."""
+"""No board boots from anything smaller."""
 _ACCELERATORS: Final = ("auto", "kvm", "tcg")
 
 
@@ -55,7 +58,7 @@ class VirtualMachines:
             "VM_Accelerator": self.hypervisor.accelerator,
             "VM_HardwareVT": self.hypervisor.accelerator == "kvm",
             "VM_QemuVersion": self.version,
-            vm.PLATFORM: qemu.platform(self.hypervisor.accelerator, f"version {self.version}"),
+            vm.PLATFORM: qemu.platform(self.hypervisor, f"version {self.version}", _cpuinfo()),
             "VM_Networking": bool(networks),
             **({"VM_Networking_Types": ",".join(networks)} if networks else {}),
         }
@@ -74,34 +77,47 @@ class VirtualMachines:
         return [*problem, *self.remarks]
 
 
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 class _NoVm(Exception):
     """There are none; the text says why."""
 
 
-def find_vm(config: Config) -> VirtualMachines:
-    """What VM_TYPE asks for, if it works here; blocks."""
+def find_vm(config: Config, machine: str = "") -> VirtualMachines:
+    """What VM_TYPE asks for, if it works here, with guests of this `machine`'s kind; blocks."""
     wanted = config.str("VM_TYPE", default="").strip().strip('"').lower()
     if not wanted:
         return VirtualMachines()
     try:
         if wanted != vm.TYPE:
             raise _NoVm(f"VM_TYPE = {wanted}: {vm.TYPE} is the only type that there is")
-        return _found(config)
+        return _found(config, machine or os.uname().machine)
     except _NoVm as problem:
         return VirtualMachines(problem=str(problem))
 
 
-def _found(config: Config) -> VirtualMachines:
+def _found(config: Config, machine: str) -> VirtualMachines:
+    if machine not in qemu.BOARDS:
+        raise _NoVm(f"virtual machines are there for {' and '.join(qemu.BOARDS)} only, not for {machine}")
+    board = qemu.BOARDS[machine]
     program, images = _program(config, "QEMU"), _program(config, "QEMU_IMG")
+    firmware = _firmware(config, board)
     said = _asked(program, "--version").partition("\n")[0]
     version = said.partition("version ")[2].partition(" ")[0]
-    accelerator, remarks = _accelerator(config, program)
+    accelerator, remarks = _accelerator(config, program, board)
     networks, more = _networks(config, program)
     hypervisor = qemu.Hypervisor(
         program,
         images,
         accelerator,
         networks,
+        machine,
+        firmware,
         timeout_s=config.seconds("VM_GAHP_REQ_TIMEOUT"),
         status_s=max(30.0, config.seconds("VM_STATUS_INTERVAL")),
     )
@@ -122,6 +138,16 @@ def _program(config: Config, knob: str) -> str:
     return found
 
 
+def _firmware(config: Config, board: qemu.Board) -> str:
+    given = config.str("QEMU_FIRMWARE", default="")
+    if given or not board.brings_firmware:
+        found = next(filter(os.path.isfile, [given] if given else qemu.FIRMWARE), "")
+        if not found:
+            raise _NoVm(f"there is no QEMU_FIRMWARE = {given}" if given else f"there is none of {qemu.FIRMWARE}")
+        return found
+    return ""
+
+
 def _asked(program: str, *words: str) -> str:
     try:
         end = run_blocking([program, *words], ASK_S)
@@ -132,20 +158,20 @@ def _asked(program: str, *words: str) -> str:
     return end.stdout
 
 
-def _accelerator(config: Config, program: str) -> tuple[str, list[str]]:
+def _accelerator(config: Config, program: str, board: qemu.Board) -> tuple[str, list[str]]:
     wanted = config.str("VM_ACCELERATOR").strip().lower()
     if wanted not in _ACCELERATORS:
         raise _NoVm(f"VM_ACCELERATOR = {wanted}: it can be {', '.join(_ACCELERATORS)}")
     remarks: list[str] = []
     for one in ("kvm", "tcg") if wanted == "auto" else (wanted,):
-        problem = tried(program, one, config.path("EXECUTE"))
+        problem = tried(program, one, board, config.path("EXECUTE"))
         if not problem:
             return one, remarks
         remarks.append(f"Virtual machines do without {one}: {problem}")
     raise _NoVm(problem)
 
 
-def tried(program: str, accelerator: str, execute: str) -> str:
+def tried(program: str, accelerator: str, board: qemu.Board, execute: str) -> str:
     """Why a virtual machine cannot be run in this way; nothing when it can."""
     account = fallback_account("nobody")
     if accelerator == "kvm" and not _is_open_to(account, DEVICE):
@@ -154,11 +180,14 @@ def tried(program: str, accelerator: str, execute: str) -> str:
         os.chmod(directory, 0o755)
         image = os.path.join(directory, "image")
         with open(image, "wb") as file:
-            file.write(_SECTOR.ljust(_IMAGE_BYTES, b"\0"))
+            file.write((_SECTOR if board.brings_firmware else _FIRMWARE).ljust(_IMAGE_BYTES, b"\0"))
         os.chmod(image, 0o644)
-        node = qemu.blockdev("disk0", "raw", image, writable=False)
-        command = qemu.usual(program, accelerator)
-        command += ["-m", "16", "-blockdev", node, "-device", "virtio-blk-pci,drive=disk0,bootindex=0"]
+        command = [*qemu.usual(program, accelerator, board), "-cpu", "max", "-m", "16"]
+        if board.brings_firmware:
+            node = qemu.blockdev("disk0", "raw", image, writable=False)
+            command += ["-blockdev", node, "-device", "virtio-blk-pci,drive=disk0,bootindex=0"]
+        else:  # it takes seconds to start: the trial does without
+            command += ["-bios", image]
         rights = {}
         if account.switches and os.geteuid() == 0:
             rights = {"user": account.uid, "group": account.gid, "extra_groups": account.groups}

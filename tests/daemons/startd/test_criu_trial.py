@@ -22,3 +22,8 @@ def test_a_machine_that_marks_jobs_by_group_ids_says_that_they_cannot_move(tmp_p
 def test_the_reason_that_is_told_is_the_first_error_of_any_process_that_criu_makes() -> None:
     log = "Warn  (criu/kerndat.c:1285): no cache\n   301: Error (criu/files-reg.c:2256): Can't open file x\nError (criu/cr-restore.c:2): Restoring FAILED.\n"
     assert criu.reason(log) == "Can't open file x"
+
+
+def test_a_criu_that_cannot_do_without_roots_rights_is_too_old() -> None:
+    said = "/usr/sbin/criu: unrecognized option '--unprivileged'\n\nUsage:\n  criu dump|pre-dump -t PID [<options>]\n"
+    assert criu.reason(said) == "this CRIU is too old: it does not know --unprivileged"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from .bench import Bench, bench, job_user
 
 CRIU = shutil.which("criu", path=os.environ["PATH"] + ":/usr/sbin:/sbin") or ""
 ROOTS = pytest.mark.skipif(not can_isolate(), reason="takes root's rights")
-REAL = pytest.mark.skipif(not CRIU or not can_isolate(), reason="takes root's rights and the program criu")
+# The first that does without root's rights is 3.18.
+ABLE = bool(CRIU) and "--unprivileged" in subprocess.run([CRIU, "--help"], capture_output=True, text=True).stdout
+REAL = pytest.mark.skipif(not ABLE or not can_isolate(), reason="takes root's rights and a program criu from 3.18 on")
 FAKE = """#!/bin/sh
 printf '%s\\n' "$*" "$(id -u)" >> {orders}
 sed -n 's/^CapEff:.//p; s/^CapBnd:.//p; s/^NoNewPrivs:.//p' /proc/self/status >> {orders}

@@ -120,3 +120,32 @@ def test_only_what_qemu_has_against_the_disks_is_the_jobs_fault(said: str, meant
 def test_what_is_left_for_a_virtual_machine_is_what_others_have_not() -> None:
     assert qemu.room(1000, 2, []) == {"VM_Memory": 1000, "VM_AvailNum": 2}
     assert qemu.room(1000, 2, [a_job(), a_job(JobVMMemory=950)]) == {"VM_Memory": 0, "VM_AvailNum": 0}
+
+
+ARM = qemu.Hypervisor("/usr/bin/qemu-system-aarch64", "i", "tcg", ("nat",), "aarch64", "/uefi.fd")
+
+
+def test_guests_of_aarch64_have_a_board_of_their_own_and_firmware() -> None:
+    words = qemu.words(a_job(), ARM)
+    assert (after(words, "-machine"), after(words, "-bios"), after(words, "-vga")) == (["virt"], ["/uefi.fd"], [])
+    assert "virtio-blk-pci,drive=disk0,bootindex=0" in after(words, "-device")
+    assert qemu.Hypervisor.read(ARM.packed()) == ARM
+    assert after(qemu.words(a_job(), TCG), "-bios") == []
+    with pytest.raises(UserError, match="no IDE disks"):
+        qemu.words(a_job(VMPARAM_vm_Disk="a.img:hda:w"), ARM)
+
+
+ONE = "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n"
+
+
+@pytest.mark.parametrize(
+    ("machine", "accelerator", "said"),
+    [
+        ("x86_64", "kvm", "kvm pc qemu-7.2"),
+        ("aarch64", "tcg", "tcg virt qemu-7.2"),
+        ("aarch64", "kvm", "kvm virt qemu-7.2 cpu-0x3-0x41-0xd0c"),
+    ],
+)
+def test_a_guest_of_an_arm_processor_goes_on_at_its_like_only(machine: str, accelerator: str, said: str) -> None:
+    hypervisor = qemu.Hypervisor("q", "i", accelerator, (), machine)
+    assert qemu.platform(hypervisor, "version 7.2.22", ONE) == said

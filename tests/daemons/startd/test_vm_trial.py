@@ -1,0 +1,78 @@
+"""A machine tries whether it can run virtual machines: those of aarch64 too, which QEMU emulates anywhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daemons.startd.machine.vm_trial import find_vm
+from pool.classad import ClassAd
+from pool.config import Config
+from pool.execute import hypervisor as qemu
+
+from .test_inventory import configured
+
+ARM = "qemu-system-aarch64"
+REAL = pytest.mark.skipif(
+    shutil.which(ARM) is None or shutil.which("qemu-img") is None, reason=f"takes the programs {ARM} and qemu-img"
+)
+
+
+@pytest.fixture
+def execute() -> Iterator[Path]:
+    """Another account may read there, as in a real one."""
+    with tempfile.TemporaryDirectory(prefix="minipool-vm-") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        yield place
+
+
+def knobs(execute: Path, **more: str) -> Config:
+    own = {"VM_TYPE": "kvm", "VM_ACCELERATOR": "tcg", "EXECUTE": str(execute), "QEMU": ARM, **more}
+    return configured(execute, *(f"{name} = {value}" for name, value in own.items()))
+
+
+def test_no_guest_of_aarch64_starts_without_firmware(execute: Path) -> None:
+    found = find_vm(knobs(execute, QEMU="/bin/true", QEMU_IMG="/bin/true", QEMU_FIRMWARE="/no/such"), "aarch64")
+    assert (found.hypervisor, found.problem) == (None, "there is no QEMU_FIRMWARE = /no/such")
+
+
+def test_other_kinds_of_machines_have_none(execute: Path) -> None:
+    assert find_vm(knobs(execute), "riscv64").problem == (
+        "virtual machines are there for x86_64 and aarch64 only, not for riscv64"
+    )
+
+
+@REAL
+def test_a_guest_of_aarch64_that_switches_itself_off_is_enough(execute: Path) -> None:
+    firmware = execute / "uefi.fd"
+    firmware.write_bytes(b"")
+    found = find_vm(knobs(execute, QEMU_FIRMWARE=str(firmware)), "aarch64")
+    assert found.problem == ""
+    assert found.attributes()["VM_Platform"] == f"tcg virt qemu-{'.'.join(found.version.split('.')[:2])}"
+
+
+@REAL
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not any(map(Path.exists, map(Path, qemu.FIRMWARE))), reason="takes UEFI for aarch64 (qemu-efi-aarch64)"
+)
+def test_the_firmware_of_a_guest_of_aarch64_looks_for_a_system_on_its_disk(execute: Path) -> None:
+    found = find_vm(knobs(execute), "aarch64")
+    assert found.hypervisor is not None
+    (execute / "_condor_vm").mkdir()
+    (execute / "a.img").write_bytes(b"\0" * (2 << 20))
+    job = ClassAd({"JobUniverse": 13, "JobVMMemory": 256, "VMPARAM_vm_Disk": "a.img:vda:w"})
+    words = qemu.words(job, found.hypervisor)
+    with subprocess.Popen(words, cwd=execute, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as guest:
+        assert guest.stdout is not None
+        said = b""
+        while b"BdsDxe" not in said and (line := guest.stdout.readline()):  # a pipe that ends is a guest that ended
+            said += line
+        guest.kill()
+    assert b"PciRoot" in said
