@@ -140,7 +140,8 @@ def _shared(surplus: float, wants: Mapping[str, float], weights: Mapping[str, fl
                 break
             total, before = sum(open_.values()), surplus
             for name, weight in open_.items():
-                part = min(before * weight / total, wants[name] - given[name])
+                # The product of a tiny weight and the surplus could be 0, and this would never end.
+                part = min(before * (weight / total), wants[name] - given[name])
                 given[name] += part
                 surplus -= part
     return given

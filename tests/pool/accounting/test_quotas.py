@@ -120,6 +120,13 @@ def test_a_group_without_a_quota_gets_surplus_after_those_with_one() -> None:
     assert allocate(tree, quotas, {"a": 15.0, "b": 99.0}) == {"<none>": 0, "a": 15, "b": 15, "c": 0}
 
 
+@pytest.mark.timeout(30)
+def test_a_quota_that_is_next_to_nothing_has_its_share_too() -> None:
+    tree = GroupTree([static("a", 5e-324, surplus=True)])
+    quotas = assign_quotas(tree, 2, SCALED)
+    assert allocate(tree, quotas, {"<none>": 1.6, "a": 99.0}) == pytest.approx({"<none>": 1.6, "a": 0.4})
+
+
 def test_a_subtree_that_is_full_bounds_a_group_in_it() -> None:
     quotas = assign_quotas(PHYSICS, 30, SCALED)
     hep = PHYSICS.named("group_physics.hep")
