@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import platform
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from pool.containers import probe_image
 from protocol.messages.common import StopHow
 from protocol.messages.starter import ContinueJob, SuspendJob
 from tests.daemons.starter.bench import Bench, bench
+from tests.nodes.thin import thin
 
 pytestmark = [pytest.mark.nodes, pytest.mark.timeout(600)]
 
@@ -36,21 +35,6 @@ cgroup_manager = "cgroupfs"
 
 def podman(*words: str, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([PODMAN, *words], input=data, capture_output=True, timeout=120, check=False)
-
-
-def thin() -> bytes:
-    """An image without any program: those of the host are mounted into it."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as tar:
-        for name in ("usr", "tmp", "etc", "proc", "sys", "dev"):
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(entry)
-        for name in ("bin", "sbin", "lib", "lib64"):
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.linkname = tarfile.SYMTYPE, f"usr/{name}"
-            tar.addfile(entry)
-    return made.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,8 @@ from protocol.messages.live import SHELL_CHUNK_BYTES, NotRunning, OpenShell, She
 from protocol.rpc.service import SendItem
 
 SHELLS_MAX: Final = 16
+INITS: Final = ("docker-init", "podman-init", "catatonit")
+"""What engines put before the job's program (DOCKER_RUN_UNDER_INIT)."""
 LAST_SHELL: Final = "/bin/sh"
 BEST_SHELL: Final = "command -v bash > /dev/null && exec bash -l; exec sh -l"
 """The shell in an image, as far as it has one."""
@@ -251,8 +253,10 @@ def _environment(scene: Scene, request: OpenShell, pids: Sequence[int], *, insid
 def _pids(scene: Scene) -> list[int]:
     """The job's processes, its program first, by the numbers that they have where the job is."""
     pids = [scene.pid, *sorted(descendants(scene.pid) - {scene.pid})]
-    if not scene.terms.isolation.processes:
+    if not scene.terms.isolation.processes and not scene.entrance:
         return pids
+    if len(pids) > 1 and status_fields(pids[0]).get("Name", [""])[0] in INITS:
+        pids = pids[1:]
     inside = [numbers for pid in pids if (numbers := status_fields(pid).get("NSpid"))]
     return [int(numbers[-1]) for numbers in inside]  # the last is that of the innermost namespace
 
