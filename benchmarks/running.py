@@ -2,9 +2,9 @@
 
 The schedd and its file agent are real, as is the submit. The negotiator, the startds and the starters are this process:
 it speaks their protocol over sockets, with the ad of a real slot, so that what 10,000 jobs cost themselves is not in
-the way. As real ones do, each starter keeps a connection of its claim to the schedd and reports its job's usage from
-time to time, and the schedd renews the leases. RUNNING_JOBS scales it down. With RUNNING_REST=1 starters rest: they
-close their connections, and the startds report.
+the way. As real ones do, the starters rest (they close their connections), the startds report their jobs' usage from
+time to time, and the schedd renews the leases. RUNNING_JOBS scales it down. With RUNNING_REST=0, as with
+STARTER_REST_AFTER = 0, each starter keeps a connection of its claim to the schedd, and reports itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from protocol.wire.address import Address
 from protocol.wire.message import DONE, Done
 
 JOBS: Final = int(os.environ.get("RUNNING_JOBS", "10000"))
-RESTS: Final = os.environ.get("RUNNING_REST") == "1"
+RESTS: Final = os.environ.get("RUNNING_REST") != "0"
 HOSTS: Final = 100
 UPDATE_S: Final = 300.0
 """STARTER_UPDATE_INTERVAL."""
