@@ -15,6 +15,8 @@ from pool.classad import ClassAd
 from pool.config import Config
 from pool.execute import hypervisor as qemu
 
+from tests.own_attributes import own
+
 from .test_inventory import configured
 
 ARM = "qemu-system-aarch64"
@@ -67,7 +69,7 @@ def test_the_firmware_of_a_guest_of_aarch64_looks_for_a_system_on_its_disk(execu
     assert found.hypervisor is not None
     (execute / "_condor_vm").mkdir()
     (execute / "a.img").write_bytes(b"\0" * (2 << 20))
-    job = ClassAd({"JobUniverse": 13, "JobVMMemory": 256, "VMPARAM_vm_Disk": "a.img:vda:w"})
+    job = ClassAd({"JobUniverse": 13, **own(JobVMMemory=256, VMPARAM_vm_Disk="a.img:vda:w")})
     words = qemu.words(job, found.hypervisor)
     with subprocess.Popen(words, cwd=execute, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as guest:
         assert guest.stdout is not None
