@@ -14,7 +14,6 @@ from daemons.startd.machine.vm_trial import find_vm
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.execute import hypervisor as qemu
-
 from tests.own_attributes import own
 
 from .test_inventory import configured
