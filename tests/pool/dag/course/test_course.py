@@ -221,6 +221,17 @@ def test_a_failed_job_has_the_others_of_its_node_removed_once_no_more_may_fail()
     assert [(one.node, one.cluster) for one in removed] == [(0, 1)]
 
 
+@pytest.mark.parametrize(("codes", "returned"), [((5, 0), "0"), ((0, 5), "5"), ((5, 0, 6), "0")])
+def test_of_tolerated_failures_a_node_returns_the_first_unless_another_job_succeeds_later(
+    codes: tuple[int, ...], returned: str
+) -> None:
+    played = Played(course_of("JOB A n.sub\nTOLERANCE A 2\nSCRIPT POST A act $RETURN\n")).begin()
+    played.happens(it.Submitted(0, 1, len(codes)))
+    for proc, code in enumerate(codes):
+        played.happens(it.JobEnded(0, 1, proc, code))
+    assert played.ran == ["A", f"POST A {returned}"]
+
+
 def test_a_job_that_is_held_too_often_is_removed_and_each_hold_runs_the_hold_script() -> None:
     played = Played(course_of("JOB A n.sub\nSCRIPT HOLD A hold\n", Settings(job_holds_max=2))).begin()
     played.happens(it.Submitted(0, 1, 1))
