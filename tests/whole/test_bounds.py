@@ -39,9 +39,14 @@ def shared(request: pytest.FixtureRequest) -> Iterator[RealPool]:
 def pool(shared: RealPool) -> Iterator[RealPool]:
     """The pool; afterwards nothing runs in it."""
     yield shared
-    admin(shared, "condor_rm", "-all", check=False)
-    shared.until(lambda: not shared.jobs(), "an empty queue")
-    shared.until(lambda: not any(ad.eval_str("State") == "Claimed" for ad in shared.slots()), "free slots")
+    empty(shared)
+
+
+def empty(pool: RealPool) -> None:
+    """Remove all jobs, and wait until each slot can be given to others."""
+    admin(pool, "condor_rm", "-all", check=False)
+    pool.until(lambda: not pool.jobs(), "an empty queue")
+    pool.until(lambda: {ad.eval_str("State") for ad in pool.slots()} == {"Unclaimed"}, "free slots")
 
 
 def sleepers(pool: RealPool, count: int, more: str = "") -> int:

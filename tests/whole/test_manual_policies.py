@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.whole.real_pool import RealPool, real_pool
-from tests.whole.test_bounds import LAYOUTS, in_group, running, sleepers, until_told
+from tests.whole.test_bounds import LAYOUTS, empty, in_group, running, sleepers, until_told
 from tests.whole.test_preemption import admin
 
 RUNNING = 2
@@ -48,9 +48,7 @@ def shared(request: pytest.FixtureRequest) -> Iterator[RealPool]:
 def pool(shared: RealPool) -> Iterator[RealPool]:
     """The pool; afterwards nothing runs in it."""
     yield shared
-    admin(shared, "condor_rm", "-all", check=False)
-    shared.until(lambda: not shared.jobs(), "an empty queue")
-    shared.until(lambda: not any(ad.eval_str("State") == "Claimed" for ad in shared.slots()), "free slots")
+    empty(shared)
 
 
 def test_quotas_of_more_than_the_pool_are_scaled_down(pool: RealPool) -> None:

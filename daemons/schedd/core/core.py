@@ -238,8 +238,10 @@ class Core:
         if special or self._cooling or self.requested:
             pace = Pace()
             for job in jobs:
-                self.settle(job)
+                # Told at the end: a cycle that saw some of the jobs would share slots between their submitters wrongly.
+                self.settle(job, tell=False)
                 await pace.breathe()
+            self.work_changed(True)
             return
         present, idle = cluster.jobs, JobStatus.IDLE
         wait = [
