@@ -42,6 +42,8 @@ from daemons.startd.machine.settings import (
 )
 from daemons.startd.machine.singularity import SingularityWatch
 from daemons.startd.machine.thin_pool import watch_pool
+from daemons.startd.machine.vm_trial import VirtualMachines
+from daemons.startd.machine.vm_watch import VmWatch
 from daemons.startd.owner.admin import Admin
 from daemons.startd.owner.backfill import Backfill
 from daemons.startd.owner.benchmarks import Benchmarks
@@ -108,6 +110,7 @@ class Startd:
         self.slots = self._configured_slots(settings, customs)
         self.ads = self._ads(settings, customs)
         self.ads.virtual_machines = discovered.vm.room(self.hardware.memory)
+        self.vms = VmWatch(start, self.findings, discovered.vm, self.have_vms)
         self.publisher = Publisher(self.slots, self.ads, start.adverts)
         self.deadlines = Deadlines(self.slots)
         tasks = Tasks(nursery, start.log)
@@ -127,7 +130,7 @@ class Startd:
         self.coalesce = Coalesce(self.slots, self.moves, self.claims)
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
         self.attach = DirectAttach(start, self.slots, self.ads)
-        self.admin = Admin(start, self.slots, self.ads, self.moves)
+        self.admin = Admin(start, self.slots, self.ads, self.moves, self.vms)
         self.hibernation = Hibernation(
             start, discovered.sleep, self.slots, self.ads, self.moves, self.publisher, self.config_changed
         )
@@ -183,6 +186,7 @@ class Startd:
                 discovered.vm.packed(),
             ),
             engine_trouble=lambda reason: self.engine.trouble(reason),
+            vm_started=self.vms.started,
         )
 
     def _base(self, config: Config) -> ClassAd:
@@ -290,12 +294,21 @@ class Startd:
         self.publisher.all_changed()
 
     def learn(self, facts: Mapping[str, Any]) -> None:
-        """Something was found out about the machine: its policy sees it, and the pool."""
-        self.machine_facts.update(facts)
-        self.ads.base.update(facts)
+        """Something was found out about the machine, None for what it has no more: its policy sees it, and the pool."""
+        known = {name: value for name, value in facts.items() if value is not None}
+        for where in (self.machine_facts, self.ads.base):
+            where.update(known)
+            for name in facts.keys() - known.keys():
+                where.pop(name, None)
         for slot in self.slots:
             slot.fixed_ad = None
         self.moves.facts_changed()
+        self.publisher.all_changed()
+
+    def have_vms(self, found: VirtualMachines) -> None:
+        """Virtual machines can be run in this way from now on, or cannot for the time being."""
+        self.ads.virtual_machines = found.room(self.hardware.memory)
+        self.starters.run_vms_by(found.packed())
         self.publisher.all_changed()
 
     def measured(self, found: Hardware) -> None:
@@ -314,7 +327,7 @@ class Startd:
         tasks.keep(java.probe, start, found)
         tasks.keep(plugins.keep_asking, start, found, self.config_changed)
         tasks.keep(watch_pool, start, self.disk.store, self.ads, found)
-        parts = (self.cron, self.fetch, self.benchmark_jobs, self.singularity, self.engine, self.shares)
+        parts = (self.cron, self.fetch, self.benchmark_jobs, self.singularity, self.engine, self.vms, self.shares)
         for part in (*parts, self.publisher, self.attach, self.hibernation, self.moves.history):
             tasks.keep(part.run)
 

@@ -31,7 +31,7 @@ from daemons.starter.launch.container import started_in
 from daemons.starter.launch.context import Context
 from daemons.starter.launch.criu import CriuFailed, forget_images, restore
 from daemons.starter.launch.terms import Terms
-from daemons.starter.launch.virtual_machine import VmBody, judged, saved, start_vm
+from daemons.starter.launch.virtual_machine import VmBody, judged, saved, start_vm, tell_of_start
 from daemons.starter.live.shell import Shells
 from daemons.starter.report.local_link import Link
 from daemons.starter.report.result import ActivationResult, HoldJob
@@ -170,7 +170,10 @@ class ProgramRuns:
         self._context.processes.new_job()
         body = await start_vm(self._context, job, plan, account, terms, limits, self.sandbox)
         if isinstance(body, ActivationResult):
+            if body.ending is Ending.FAILED:
+                await tell_of_start(self._context, self._request.activation, body.reason)
             return body
+        await tell_of_start(self._context, self._request.activation)
         self._note_start(body.watched.pid, "The virtual machine runs", user=account.name)
         scene = Scene(job, self._request.slot_ad, plan, account, terms, self.sandbox, body.watched.pid)
         self._runs(scene)

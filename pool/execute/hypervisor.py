@@ -184,12 +184,12 @@ def state_words(images: str) -> list[str]:
 
 
 def complaint(said: str) -> tuple[str, bool]:
-    """What QEMU said before it gave up, in one line; and whether that is about the job's disks."""
+    """What QEMU said before it gave up, in one line; and whether that is about the job's disks or processors."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "warning:" not in line] or lines
     text = re.sub(r"^\S*qemu[^:]*: ", "", errors[-1]) if errors else "QEMU does not say why"
     text = re.sub(r"^-blockdev \{.*\}: ", "vm_disk: ", text)
-    return text, text.startswith("vm_disk: ")
+    return text, text.startswith(("vm_disk: ", "Invalid SMP CPUs"))
 
 
 def platform(hypervisor: Hypervisor, version: str, cpuinfo: str) -> str:

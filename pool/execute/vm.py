@@ -6,7 +6,7 @@ Source: HTCondor's manual, "Virtual Machine Jobs" (vm_disk, vm_memory ...).
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pool.base.errors import UserError
 from pool.classad import ClassAd
@@ -40,6 +40,11 @@ _PLACES: Final = {"vd": 20, "sd": 6, "hd": 4}
 MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 NETWORKS: Final = ("nat", "user")
 """Both are QEMU's own user-mode network: the machine's, as any program of the job's account could use it."""
+
+
+def taken_off(reason: str, now: float) -> dict[str, Any]:
+    """What the ads of a machine say that runs none for the time being."""
+    return {HAS: False, "VMOfflineReason": reason, "VMOfflineTime": int(now), "OfflineUniverses": ["VM", Universe.VM]}
 
 
 class Disk(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.jobs.vocabulary.universes import Universe
+from pool.execute.vm import taken_off
 
 FIXED: Final = frozenset(
     name.lower()
@@ -34,7 +34,5 @@ def overridden(before: dict[str, Any], update: ClassAd, *, now: float) -> dict[s
     if has_vm is True:
         made = {name: value for name, value in made.items() if name not in OFFLINE}
     elif has_vm is False:
-        made["OfflineUniverses"] = ["VM", Universe.VM]
-        made["VMOfflineTime"] = int(now)
-        made["VMOfflineReason"] = update.eval_str("VMOfflineReason") or "condor_update_machine_ad"
+        made.update(taken_off(update.eval_str("VMOfflineReason") or "condor_update_machine_ad", now))
     return made

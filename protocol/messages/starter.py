@@ -160,6 +160,13 @@ class EngineTrouble(Message, tag="startd.engine_trouble"):
     reason: str
 
 
+class VmStart(Message, tag="startd.vm_start"):
+    """How the start of a virtual machine went: what this machine has against it, or nothing where it runs."""
+
+    activation: str
+    problem: str = ""
+
+
 class ActivationOver(Request[Done], tag="startd.activation_over"):
     """The schedd has the result (or the lease ran out): the sandbox is gone, the starter can take the next job."""
 

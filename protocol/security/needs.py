@@ -230,6 +230,7 @@ STARTD_TO_STARTER: Final[Needs] = {
     "startd.serve_homes": _by_birth,
     "startd.starter_awake": _by_birth,
     "startd.engine_trouble": _by_birth,
+    "startd.vm_start": _by_birth,
     "startd.activation_over": _by_birth,
 }
 """On the socket pair that it shares with a starter."""

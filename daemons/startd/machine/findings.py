@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Findings:
-    """`known`: attributes of all slots, as they are now. `learn` adds some: the policy sees them, and the pool."""
+    """`known`: attributes of all slots, as they are now. `learn` adds some, or takes those away
+    that are None: the policy sees it, and the pool."""
 
     known: Mapping[str, Any]
     learn: Callable[[Mapping[str, Any]], None]

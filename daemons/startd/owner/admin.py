@@ -7,12 +7,14 @@ from enum import Enum
 from typing import TypeVar
 
 from daemons.daemon_core.run import EXIT_FOR_GOOD, DaemonStart
+from daemons.startd.machine.vm_watch import VmWatch
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.leaving import WHY_DRAIN
 from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 from pool.base.errors import ClassAdError, PoolError, UserError
 from pool.classad import Expr, expr
+from pool.execute import vm
 from pool.slots.drain import Afterwards, Drain, HowFast, begin_drain, end_drain, start_meanwhile
 from pool.slots.overrides import overridden
 from pool.slots.state_machine import Event, EvictionCause, State, can
@@ -28,11 +30,12 @@ E = TypeVar("E", bound=Enum)
 class Admin:
     """Handlers of the administrators' requests; `drained` is to be called when a drain is complete."""
 
-    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves) -> None:
+    def __init__(self, start: DaemonStart, slots: Slots, ads: Ads, moves: Moves, vms: VmWatch) -> None:
         self._start = start
         self._slots = slots
         self._ads = ads
         self._moves = moves
+        self._vms = vms
         self._count = 0
 
     def answers(self) -> list[Answer]:
@@ -93,7 +96,11 @@ class Admin:
 
     def update_ad(self, peer: Peer, asked: UpdateMachineAd) -> Done:
         """Change what the slots' ads say; UserError when an attribute is not to be changed."""
-        self._ads.overrides = overridden(self._ads.overrides, asked.ad, now=self._start.world.wall())
+        made = overridden(self._ads.overrides, asked.ad, now=self._start.world.wall())
+        if asked.ad.eval(vm.HAS) is True and self._vms.is_off:
+            made = {name: value for name, value in made.items() if name.lower() != vm.HAS.lower()}  # the watch says it
+            self._vms.wanted_back()
+        self._ads.overrides = made
         self._start.log.always(f"Machine ad updated by {peer.identity}: {', '.join(asked.ad)}")
         self._note_all()
         self._moves.facts_changed()

@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import trio
@@ -88,6 +88,10 @@ class Births:
         self._payloads.clear()
         self._configs.clear()
         self.free_keepers.let_go()
+
+    def run_vms_by(self, packed: Mapping[str, str]) -> None:
+        """What runs virtual machines has changed: starters made from now on know."""
+        self._machine = replace(self._machine, vm=packed)
 
     def execute_of(self, slot_name: str) -> str:
         """Where jobs of this slot have their sandboxes (`SLOT<N>_EXECUTE`, or EXECUTE)."""

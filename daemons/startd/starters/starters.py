@@ -21,7 +21,7 @@ import math
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -50,6 +50,7 @@ from protocol.messages.starter import (
     RunJob,
     ServeHomes,
     StarterAwake,
+    VmStart,
 )
 from protocol.rpc.deadlines import LongWait
 from protocol.rpc.endpoints import Peer
@@ -98,6 +99,7 @@ class Starters:
         machine: MachineParts,
         *,
         engine_trouble: Callable[[str], None],
+        vm_started: Callable[[str], None],
     ) -> None:
         self._start = start
         self._tasks = Tasks(nursery, start.log)
@@ -120,6 +122,8 @@ class Starters:
         self.living: set[LivingStarter] = set()
         self._engine_trouble = engine_trouble
         """Who hears that the container engine fails jobs."""
+        self._vm_started = vm_started
+        """Who hears how starts of virtual machines go."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the zygote and the spare starters; started when starters can be forked."""
@@ -142,6 +146,11 @@ class Starters:
         self._meeting.clear()
         self._ready.clear()
         self._wanted.fire()
+
+    def run_vms_by(self, packed: Mapping[str, str]) -> None:
+        """What runs virtual machines has changed."""
+        self._births.run_vms_by(packed)
+        self.forget_settings()
 
     # ---- for claims
 
@@ -315,6 +324,7 @@ class Starters:
             answer(ServeHomes, partial(self._births.serve_homes, starter)),
             answer(StarterAwake, lambda peer, _word: self._is_awake(starter, peer)),
             answer(EngineTrouble, lambda _peer, trouble: self._engine_trouble(trouble.reason)),
+            answer(VmStart, lambda _peer, start: self._vm_started(start.problem)),
         ]
 
     def _over(self, starter: LivingStarter, over: ActivationOver) -> Done:

@@ -31,7 +31,7 @@ from daemons.starter.launch.context import Context
 from daemons.starter.launch.monitor import Monitor, MonitorError, connect
 from daemons.starter.launch.terms import Terms
 from daemons.starter.report.result import ActivationResult, HoldJob
-from pool.base.errors import PoolError
+from pool.base.errors import PeerError, PoolError
 from pool.classad import ClassAd
 from pool.execute import hypervisor as qemu
 from pool.execute import vm
@@ -40,6 +40,7 @@ from pool.execute.exit import Exited, Hold
 from pool.execute.plan import RunPlan
 from pool.jobs.vocabulary.endings import Ending
 from pool.jobs.vocabulary.hold_codes import HoldCode
+from protocol.messages.starter import VmStart
 
 LOOK_S: Final = 0.02
 QUIT_S: Final = 3.0
@@ -148,10 +149,16 @@ class VmBody(BareBody):
 async def start_vm(
     context: Context, job: ClassAd, plan: RunPlan, account: Account, terms: Terms, limits: CgroupLimits, sandbox: str
 ) -> VmBody | ActivationResult:
-    """The running virtual machine; or what becomes of the activation, when it does not get to run."""
+    """The running virtual machine; or what becomes of the activation, when it does not get to run.
+
+    What is the machine's fault ends as FAILED.
+    """
     hypervisor = qemu.Hypervisor.read(context.settings.vm)
     goes_on = vm.keeps_state(job) and _is_there(account, sandbox, vm.SAVED)
-    await _make_images(context, job, plan, account, hypervisor, sandbox)
+    try:
+        await _make_images(context, job, plan, account, hypervisor, sandbox)
+    except VmFailed as error:
+        return ActivationResult(Ending.FAILED, reason=str(error))
     if goes_on:
         plan = _paused(plan)
     started = await start_bare(context, plan, account, terms, limits)
@@ -178,6 +185,14 @@ async def start_vm(
             await started.end()
         raise
     return body
+
+
+async def tell_of_start(context: Context, activation: str, problem: str = "") -> None:
+    """Let the startd know that one runs, or what this machine has against it: then no more of them come."""
+    try:
+        await context.startd.notify(VmStart(activation=activation, problem=problem))
+    except PeerError:
+        pass
 
 
 def judged(result: ActivationResult, account: Account, sandbox: str) -> ActivationResult:

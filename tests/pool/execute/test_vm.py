@@ -110,10 +110,16 @@ def test_a_jobs_plan_is_qemu_in_its_sandbox_with_the_console_as_output() -> None
             "qemu-system-x86_64: warning: old\nqemu-system-x86_64: cannot set up guest memory 'pc.ram'\n",
             ("cannot set up guest memory 'pc.ram'", False),
         ),
+        (
+            "qemu-system-x86_64: Invalid SMP CPUs 300. The max CPUs supported by machine 'pc' is 255\n",
+            ("Invalid SMP CPUs 300. The max CPUs supported by machine 'pc' is 255", True),
+        ),
         ("", ("QEMU does not say why", False)),
     ],
 )
-def test_only_what_qemu_has_against_the_disks_is_the_jobs_fault(said: str, meant: tuple[str, bool]) -> None:
+def test_only_what_qemu_has_against_the_disks_and_processors_is_the_jobs_fault(
+    said: str, meant: tuple[str, bool]
+) -> None:
     assert qemu.complaint(said) == meant
 
 
