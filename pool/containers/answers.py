@@ -16,6 +16,8 @@ INSPECT_FORMAT: Final = "{{json .State}}"
 PORTS_FORMAT: Final = "{{json .NetworkSettings.Ports}}"
 NEVER: Final = "0001-01-01"
 """How the engine writes the start of what has not begun."""
+_IMAGES_OF: Final = {"x86_64": ("amd64",), "aarch64": ("arm64", "arm")}
+"""What images for these kinds of machines are said to be for."""
 _SIGNALLED: Final = 128
 _SIGNALS: Final = signal.NSIG
 
@@ -97,8 +99,8 @@ def wrong_architecture(image: str, architecture: str, machine: str) -> Hold:
 
 def runs_on(architecture: str, machine: str) -> bool:
     """Whether an image for that architecture runs here; where that cannot be told, it may."""
-    # Only this pair is known well enough to refuse an image for it.
-    return machine != "x86_64" or architecture.strip() in ("", "amd64")
+    found = architecture.strip()
+    return found in ("", *_IMAGES_OF.get(machine, (found,)))
 
 
 def in_one_line(said: str) -> str:

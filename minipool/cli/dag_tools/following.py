@@ -11,7 +11,7 @@ import codecs
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from minipool.cli.dag_tools.graph_files import newest_rescue, text_of
@@ -33,6 +33,7 @@ from pool.dag.show.past import NodePast, Past, State, failed_in
 from pool.execute.quoting import arguments_of, environment_of
 from pool.jobs.userlog.reader import EventReader
 from pool.jobs.userlog.requests import of_event
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.schedd import Selection
 
 NEEDS: Final = (
@@ -67,6 +68,8 @@ class Change(NamedTuple):
     cluster: int
     done: int
     """How many nodes are done."""
+    was: State
+    """Which state it was in before."""
 
 
 class Followed:
@@ -82,6 +85,8 @@ class Followed:
         self.over = False
         self.lock = threading.Lock()
         """Held while any of this changes."""
+        self._newly_held: set[str] = set()
+        """Nodes of which the schedd has told that a job is held, and the log has not."""
 
     def steps(self) -> Iterator[list[Change]]:
         """What has changed, again and again until the graph is over."""
@@ -105,6 +110,9 @@ class Followed:
                 elif state.left:
                     self.jobs.pop(state.id, None)
                 else:
+                    before = self.jobs.get(state.id, ClassAd())
+                    if JobStatus.HELD == state.ad.eval_int("JobStatus") != before.eval_int("JobStatus"):
+                        self._newly_held.add(state.ad.eval_str("DAGNodeName") or "")
                     self.jobs[state.id] = state.ad
         return (Tell(value=None),) if complete else ()
 
@@ -128,20 +136,33 @@ class Followed:
             self.nodes = Nodes(config, self.dagman)
         if self.nodes is None:
             return []
+        nodes = self.nodes
         with self.lock:
-            changes = list(self.nodes.read_on())
-        return changes + self._last_changes(self.nodes) if self.over else changes
+            changes = list(nodes.read_on())
+        if self.over:
+            return changes + self._last_changes(nodes)
+        changes += self._changes_behind(nodes, lambda: self._shows_held(nodes))
+        self._newly_held.clear()
+        return changes
+
+    def _shows_held(self, nodes: Nodes) -> bool:
+        self._newly_held = {name for name in self._newly_held if not nodes.is_held(name)}
+        return not self._newly_held
 
     def _last_changes(self, nodes: Nodes) -> list[Change]:
-        """What the log tells when the graph is over: DAGMan hears of a job's end before that is written there."""
+        changes = self._changes_behind(nodes, lambda: nodes.done >= self.dagman.eval_int("DAG_NodesDone", 0))
+        with self.lock:
+            return changes + list(nodes.without_a_word())
+
+    def _changes_behind(self, nodes: Nodes, complete: Callable[[], bool]) -> list[Change]:
+        """What the log tells yet: the schedd tells of a job before that is written there, and then may be silent."""
         changes: list[Change] = []
         deadline = time.monotonic() + LOG_BEHIND_S
-        while nodes.done < self.dagman.eval_int("DAG_NodesDone", 0) and time.monotonic() < deadline:
+        while not complete() and time.monotonic() < deadline:
             time.sleep(POLL_S)  # a file tells nobody that it has grown
             with self.lock:
                 changes += nodes.read_on()
-        with self.lock:
-            return changes + list(nodes.without_a_word())
+        return changes
 
 
 class Nodes:
@@ -193,13 +214,18 @@ class Nodes:
             return
         self.done += (now.state == "done") - (was == "done")
         self._states[number] = now.state
-        yield Change(number, now, event["time"], event["cluster"], self.done)
+        yield Change(number, now, event["time"], event["cluster"], self.done, was)
+
+    def is_held(self, name: str) -> bool:
+        """Whether the log has a job of the node as held; of a name that is no node's there is nothing to wait for."""
+        number = self.past.number(name)
+        return number is None or self.past.nodes[number].state == "held"
 
     def without_a_word(self) -> Iterator[Change]:
         """Nodes that the rescue file at the end names as failed, though none of their jobs has."""
         rescue = newest_rescue(self.files)
         for name in failed_in(text_of(rescue)) if rescue else ():
             number = self.past.number(name)
-            if number is not None and self.past.nodes[number].state in ("waiting", "running"):
+            if number is not None and (was := self.past.nodes[number].state) in ("waiting", "running"):
                 self.past.nodes[number] = now = self.past.nodes[number]._replace(state="failed")
-                yield Change(number, now, os.stat(rescue).st_mtime, 0, self.done)
+                yield Change(number, now, os.stat(rescue).st_mtime, 0, self.done, was)

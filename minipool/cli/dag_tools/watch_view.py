@@ -123,6 +123,8 @@ def change(past: Past, one: Change) -> str:
     """A line about a node that is in another state now."""
     now = one.now
     match now.state:
+        case "running" if one.was == "held":
+            said = "released"
         case "running":
             said = f"submitted, cluster {one.cluster}" if one.cluster else "begins; it has no job"
         case "done":

@@ -88,7 +88,15 @@ def test_volumes_and_networks_are_advertised() -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "machine", "runs"),
-    [("amd64\n", "x86_64", True), ("arm64", "x86_64", False), ("", "x86_64", True), ("amd64", "aarch64", True)],
+    [
+        ("amd64\n", "x86_64", True),
+        ("arm64", "x86_64", False),
+        ("", "x86_64", True),
+        ("arm64", "aarch64", True),
+        ("arm", "aarch64", True),
+        ("amd64", "aarch64", False),
+        ("amd64", "riscv64", True),
+    ],
 )
 def test_architectures(architecture: str, machine: str, runs: bool) -> None:
     assert runs_on(architecture, machine) is runs

@@ -12,6 +12,8 @@ from minipool.cli.dag_tools import watch
 from minipool.cli.dag_tools.dag import main
 from minipool.cli.dag_tools.following import Change, Followed, Nodes
 from minipool.cli.dag_tools.watch_view import change, screen_of
+from minipool.client import core
+from minipool.client.model import JobState, Status
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from tests.minipool.cli.fake_pool import FakePeer, FakeSession
@@ -61,6 +63,53 @@ def test_each_change_is_a_line_as_the_log_grows(directory: Path) -> None:
         "[1/3] B: submitted, cluster 11",
         "[1/3] B: failed: exit code 4, run 1 of 2",
     ]
+
+
+def held(cluster: int, second: int, why: str) -> str:
+    return event(12, cluster, second, "Job was held.", f"\t{why}", "\tCode 3 Subcode 0")
+
+
+def test_a_node_that_is_held_is_a_line_and_so_is_its_release(directory: Path) -> None:
+    nodes = Nodes(FakeSession(FakePeer([], {})).config, dagman(directory, "x.dag"))
+    released = event(13, 10, 3, "Job was released.", "\tvia condor_release")
+    (directory / "x.dag.nodes.log").write_text(submitted("A", 10, 1) + held(10, 2, "its memory") + released)
+    assert lines_of(nodes) == ["[0/3] A: submitted, cluster 10", "[0/3] A: held: its memory", "[0/3] A: released"]
+
+
+def test_the_line_of_a_held_node_comes_though_the_log_is_behind_the_schedd(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing may happen for hours then that would have the log read once more."""
+    log = directory / "x.dag.nodes.log"
+    log.write_text(submitted("A", 10, 1))
+    told = [
+        JobState(JobId(9, 0), Status.RUNNING, dagman(directory, "x.dag")),
+        JobState(JobId(10, 0), Status.HELD, ClassAd({"DAGNodeName": "A", "JobStatus": 5})),
+    ]
+
+    def follow(select: object, attempts: object, take: core.Take, **_: object) -> list[object]:
+        return list(take(told, complete=True))
+
+    def later(_: float) -> None:
+        log.write_text(submitted("A", 10, 1) + held(10, 2, "its memory"))
+
+    class OneLine:
+        def __init__(self, *_: object) -> None: ...
+
+        def stream(self, steps: list[object]) -> list[object]:
+            return steps
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(core, "follow", follow)
+    monkeypatch.setattr("minipool.cli.dag_tools.following.Lines", OneLine)
+    monkeypatch.setattr("minipool.cli.dag_tools.following.time.sleep", later)
+    followed = Followed(FakeSession(FakePeer([], {})), 9)  # type: ignore[arg-type]  # asked for nothing but its configuration
+    assert followed.nodes is None
+    changes = next(followed.steps())
+    assert followed.nodes is not None
+    lines = [change(followed.nodes.past, one).split(" ", 1)[1] for one in changes]
+    assert lines == ["[0/3] A: submitted, cluster 10", "[0/3] A: held: its memory"]
 
 
 def test_what_a_run_has_done_is_told_also_when_its_rescue_file_is_there_already(directory: Path) -> None:
