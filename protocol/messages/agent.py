@@ -246,10 +246,11 @@ class TreeIo(Request[IoDone], tag="agent.tree_io"):
     path: str = ""
     to: str = ""
     numbers: list[int] = []
-    data: bytes = b""
     handle: int = 0
     closed: list[int] = []
     serial: int = 0
+    data: bytes = b""
+    """Last, so that it is sent as it is."""
 
 
 class Stored(Record):

@@ -235,7 +235,7 @@ class BlockingPeer(Known):
                 self._connection.bye()
                 # A farewell is worth a second at most.
                 self._socket.settimeout(1.0)
-                self._socket.sendall(self._connection.take())
+                self._send_all()
             except OSError:
                 pass
         self._error = self._error or ConnectionLost(f"the connection to {self.link.label} is closed")
@@ -265,9 +265,13 @@ class BlockingPeer(Known):
             return
         try:
             self._socket.settimeout(SILENCE_S)
-            self._socket.sendall(self._connection.take())
+            self._send_all()
         except OSError as error:
             raise self._lose(error.strerror or str(error)) from error
+
+    def _send_all(self) -> None:
+        while self._connection.pending_bytes:
+            self._socket.sendall(self._connection.take())
 
     def _receive(self, deadline: float | None) -> None:
         """Take in what comes next; TimeoutError at the deadline."""

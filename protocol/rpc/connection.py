@@ -74,6 +74,7 @@ class Connection:
 
     __slots__ = (
         "_asked",
+        "_before",
         "_frames",
         "_next_id",
         "_out",
@@ -92,6 +93,8 @@ class Connection:
         """How long a request or notice may be, by its tag."""
         self._frames = FrameReader(self.limits.handshake_bytes_max, self._judge)
         self._out = bytearray()
+        self._before: list[bytearray | bytes | memoryview] | None = None
+        """What is to be sent before `_out`, where there is something large that is not copied."""
         self._next_id = 1
         self._asked: dict[int, int] = {}  # our calls (credit -1) and streams (credit left)
         self._serving: dict[int, int] = {}  # the peer's, likewise
@@ -104,35 +107,48 @@ class Connection:
     @property
     def is_resting(self) -> bool:
         """Whether nothing is under way: no question, no answer, no message."""
-        return not (self._asked or self._serving or self._out or self._frames.partial)
+        return not (self._asked or self._serving or self._out or self._before or self._frames.partial)
 
     # ---- bytes out
 
     @property
     def pending_bytes(self) -> int:
         """How much waits to be sent."""
-        return len(self._out)
+        return len(self._out) if self._before is None else sum(map(len, self._before), len(self._out))
 
-    def send_with(self, send: Callable[[bytearray], int]) -> None:
+    def send_with(self, send: Callable[[bytearray | bytes | memoryview], int]) -> None:
         """Have `send` take what it can of the bytes to be sent; it returns how many it has taken."""
+        while self._before is not None:
+            part = self.take()
+            sent = send(part)
+            if sent < len(part):
+                self._before = [memoryview(part)[sent:], *(self._before or ())]
+                return
         sent = send(self._out)
         if sent == len(self._out):
             self._out = bytearray()
         else:
             del self._out[:sent]
 
-    def take(self) -> bytearray:
-        """All bytes to be sent now; they are the caller's from here on."""
+    def take(self) -> bytearray | bytes | memoryview:
+        """The next bytes to be sent, all of them but behind something large; they are the caller's from here on."""
+        if self._before is not None:
+            part = self._before.pop(0)
+            self._before = self._before or None
+            return part
         out, self._out = self._out, bytearray()
         return out
 
     def _send(self, *message: object) -> None:
-        payload = codec.pack(message)
-        size = len(payload)
+        payload, tail = codec.pack_in_two(message)
+        size = len(payload) + len(tail)
         if size > FRAME_BYTES_MAX:  # `limits` are what we take of the other side
             raise TooLong(f"a message of {size} bytes is too long", expected=f"at most {FRAME_BYTES_MAX}")
         self._out += size.to_bytes(HEADER_BYTES, "big")
         self._out += payload
+        if tail:
+            self._before = [*(self._before or ()), self._out, tail]
+            self._out = bytearray()
 
     # ---- asking
 
@@ -253,7 +269,7 @@ class Connection:
         """What the bytes mean. PeerError when they break the rules; the connection is then closed."""
         events: list[Event] = []
         frames = self._frames
-        payload = frames.whole(data)
+        payload: bytes | memoryview | None = frames.whole(data)
         if payload is None:
             frames.feed(data)
         try:
@@ -280,6 +296,11 @@ class Connection:
         return self._frames.long_bytes
 
     @property
+    def missing_bytes(self) -> int:
+        """How much of that message has not come."""
+        return self._frames.missing if self._frames.long_bytes else 0
+
+    @property
     def frames_taken(self) -> int:
         """How many whole messages have come."""
         return self._frames.taken
@@ -297,7 +318,7 @@ class Connection:
         if length > most:
             raise PeerError(f"{kind_name(kind)} {tag[:80]} of {length} bytes", expected=f"at most {most}")
 
-    def _frame(self, payload: bytes) -> Event | None:
+    def _frame(self, payload: bytes | memoryview) -> Event | None:
         if self.state is not ConnectionState.READY:
             kind, parts = envelope_of(codec.unpack_plain(payload))
             return self._handshake(kind, parts)

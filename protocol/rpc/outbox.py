@@ -152,7 +152,7 @@ class Outbox:
         if drained is not None:
             drained.set()
 
-    async def _send_all(self, data: bytearray) -> None:
+    async def _send_all(self, data: bytearray | bytes | memoryview) -> None:
         """In pieces, so that it shows whether the other side reads."""
         with memoryview(data) as view:
             for at in range(0, len(view), SENT_AT_ONCE_BYTES):

@@ -268,8 +268,7 @@ class Peer(Known):
                     self._outbox.kick()
                 if self._stint is not None:
                     await self._await_room(self._stint)
-                wanted = BULK_RECEIVE_BYTES if self._connection.mid_frame else RECEIVE_BYTES
-                data = await self._stream.receive_some(wanted)
+                data = await self._stream.receive_some(self._wanted_bytes())
                 self._silence.heard_at = trio.current_time()
                 if not data:
                     return (
@@ -297,6 +296,12 @@ class Peer(Known):
             return str(error)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return f"connection lost: {error.__cause__ or error or 'closed'}"
+
+    def _wanted_bytes(self) -> int:
+        # Of a long message hardly more than its rest: it is kept as it comes, and what is behind it has to be moved.
+        if missing := self._connection.missing_bytes:
+            return min(max(missing, RECEIVE_BYTES), BULK_RECEIVE_BYTES)
+        return BULK_RECEIVE_BYTES if self._connection.mid_frame else RECEIVE_BYTES
 
     async def _await_room(self, stint: Stint) -> None:
         """Before more is read of a user: until what it was sent has been read, and its long message has room."""

@@ -96,6 +96,22 @@ def pack(value: object) -> bytes:
     return packed
 
 
+def pack_in_two(message: tuple[object, ...]) -> tuple[bytes, bytes]:
+    """The same in two parts. The second is of a large message that ends with bytes, in a map, these: not copied."""
+    body = message[-1] if message else None
+    if type(body) is dict and body:
+        name = next(reversed(body))
+        tail = body[name]
+        if type(tail) is bytes and len(tail) > UNCOUNTED_BYTES:
+            head = pack((*message[:-1], {**body, name: b""}))
+            return head[: -len(_NO_BYTES)] + b"\xc6" + len(tail).to_bytes(4, "big"), tail
+    return pack(message), b""
+
+
+_NO_BYTES: Final = b"\xc4\0"
+"""As msgpack has them."""
+
+
 def unpack(data: bytes | memoryview, *, new_text_max: int = NO_BOUND) -> Any:
     """The value that `pack` packed; PeerError when the bytes are anything else, or bring more characters of
     expressions that were not known here.

@@ -55,7 +55,7 @@ class FrameReader:
         """Take in what was received."""
         self._buffer += data
 
-    def next(self) -> bytes | None:
+    def next(self) -> bytes | memoryview | None:
         """The next whole frame, or None until more bytes come; PeerError when one is too long or empty."""
         buffer = self._buffer
         if self._wanted < 0:
@@ -74,12 +74,22 @@ class FrameReader:
         end = HEADER_BYTES + self._wanted
         if len(buffer) < end:
             return None
-        # One copy instead of two: a slice of a bytearray is one already.
-        payload = bytes(memoryview(buffer)[HEADER_BYTES:end])
-        del buffer[:end]
+        payload: bytes | memoryview
+        if self._wanted > LONG_BYTES:
+            # Not copied: what is behind it, which is less, begins a buffer of its own.
+            payload, self._buffer = memoryview(buffer)[HEADER_BYTES:end], buffer[end:]
+        else:
+            # One copy instead of two: a slice of a bytearray is one already.
+            payload = bytes(memoryview(buffer)[HEADER_BYTES:end])
+            del buffer[:end]
         self._wanted = -1
         self.taken += 1
         return payload
+
+    @property
+    def missing(self) -> int:
+        """How much of the frame under way has not come; 0 where its length is not known."""
+        return HEADER_BYTES + self._wanted - len(self._buffer) if self._wanted >= 0 else 0
 
     @property
     def long_bytes(self) -> int:

@@ -17,6 +17,7 @@ from protocol.wire.codec import (
     make_ads,
     pack,
     pack_ads,
+    pack_in_two,
     split_private,
     unpack,
     unpack_plain,
@@ -69,6 +70,17 @@ def test_many_ads_travel_as_one_value() -> None:
     ads = [an_ad(), ClassAd({"A": 1})]
     assert unpack_ads(pack_ads(ads)) == ads
     assert unpack_ads(pack_ads([])) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, UNCOUNTED_BYTES, UNCOUNTED_BYTES + 1, 1 << 20])
+def test_a_message_that_ends_with_many_bytes_is_the_same_in_two_parts(size: int) -> None:
+    for body in ({"n": 1, "data": bytes(size)}, {"data": bytes(size), "n": 1}, bytes(size), {}, {"n": [b"x"]}):
+        message = (6, 77, body)
+        head, tail = pack_in_two(message)
+        assert unpack(head + tail) == unpack(pack(message))
+        assert head + tail == pack(message)
+        ends_with_them = type(body) is dict and list(body)[-1:] == ["data"]
+        assert bool(tail) == (ends_with_them and size > UNCOUNTED_BYTES)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from protocol.rpc.envelope import EnvelopeKind
 from protocol.rpc.handshake import ClientConnection, HandshakeRefused, ServerConnection
 from protocol.security.identity import Credentials, Link
 from protocol.wire import codec
-from protocol.wire.frame import FrameReader, frame
+from protocol.wire.frame import LONG_BYTES, FrameReader, frame
 from tests.protocol.echo import NOBODY, a_security
 
 LINK = Link(kind="unix", label="here", credentials=Credentials(pid=1, uid=NOBODY, gid=NOBODY), verified=True)
@@ -286,6 +286,50 @@ def test_the_frame_reader_cuts_anywhere() -> None:
                 found.append(payload)
         assert found == [b"one", b"two", b"three"]
         assert not reader.partial
+
+
+def test_a_long_frame_is_taken_as_it_came_and_what_is_behind_it_is_kept() -> None:
+    long = bytes(range(256)) * (LONG_BYTES // 128)
+    whole = frame(b"short") + frame(long) + frame(long) + frame(b"last")
+    for step in (1000, len(long) - 1, len(long) + 3, len(whole)):
+        reader, found = FrameReader(bytes_max=len(long)), []
+        for at in range(0, len(whole), step):
+            reader.feed(whole[at : at + step])
+            while (payload := reader.next()) is not None:
+                found.append(payload)
+            missing = reader.missing
+            assert 0 <= missing <= len(long)
+        assert found == [b"short", long, long, b"last"]
+        assert type(found[1]) is memoryview
+        assert not reader.partial
+
+
+def test_what_is_large_is_sent_in_its_place_whatever_is_taken_of_it_at_a_time() -> None:
+    client, server = a_pair()
+    data = bytes(range(256)) * 2048
+    client.call("first", {})
+    for number in range(3):
+        client.call(f"large {number}", {"n": number, "data": data})
+        client.call(f"small {number}", {})
+    sent, room = bytearray(), iter([5, 100_000, 0, 1_000_000])
+
+    def send(part: bytes | bytearray | memoryview) -> int:
+        taken = min(len(part), next(room, 0))
+        sent.extend(part[:taken])
+        return taken
+
+    while client.pending_bytes > len(data):
+        left = client.pending_bytes
+        client.send_with(send)
+        if client.pending_bytes == left:
+            sent += client.take()
+    while client.pending_bytes:
+        sent += client.take()
+    events = server.receive(sent)
+    assert [event.tag for event in events] == [
+        "first", "large 0", "small 0", "large 1", "small 1", "large 2", "small 2",
+    ]  # fmt: skip
+    assert [event.body["data"] for event in events if event.body] == [data] * 3
 
 
 VALUES = st.recursive(

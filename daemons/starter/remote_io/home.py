@@ -72,10 +72,10 @@ class Home:
             path=path,
             to=to,
             numbers=list(numbers),
-            data=data,
             handle=handle,
             closed=self._closed.pop(tree, []),
             serial=self._serial if once else 0,
+            data=data,
         )
         done: IoDone | None = None
         if not self._is_over:

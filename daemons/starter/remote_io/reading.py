@@ -12,7 +12,8 @@ from pool.files.read_ahead import BLOCK_BYTES, Blocks, Reader
 
 Fetch = Callable[[int, int], Awaitable[bytes]]
 """So many bytes from a place, fewer at the end of the file; or OSError."""
-Data = bytes | memoryview
+Data = list[memoryview]
+"""Bytes one after another, in the blocks that they lie in."""
 
 
 class _Block:
@@ -60,22 +61,20 @@ class Reading:
             in_order = reader.asks_for(last) and in_order
         # The kernel keeps what it was given: what is not in order need not be kept here as well.
         if not in_order and self._blocks.get(file, first) is None:
-            return await fetch(size, at)
+            return [memoryview(await fetch(size, at))]
         wanted = [self._block(file, number, fetch) for number in range(first, last + 1)]
         for number in reader.ahead(file_size):
             self._block(file, number, fetch)
-        found = bytearray()
+        found: Data = []
         for number, block in enumerate(wanted, first):
             start = max(at - number * BLOCK_BYTES, 0)
             end = min(at + size - number * BLOCK_BYTES, BLOCK_BYTES)
             needed = min(end, max(0, file_size - number * BLOCK_BYTES))
             data = await self._data(file, number, block, needed, fetch)
-            if len(wanted) == 1:
-                return _part(data, start, end)
-            found += data[start:end]
+            found += _part(data, start, end)
             if len(data) < BLOCK_BYTES:
                 break
-        return bytes(found)
+        return found
 
     def _block(self, file: int, number: int, fetch: Fetch) -> _Block:
         block = self._blocks.get(file, number)
@@ -109,4 +108,4 @@ class Reading:
 
 def _part(data: bytes, start: int, end: int) -> Data:
     """Those bytes, not copied."""
-    return memoryview(data)[start:end]
+    return [memoryview(data)[start:end]]

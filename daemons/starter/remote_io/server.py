@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import select
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -18,7 +20,7 @@ from daemons.host.namespaces import READ_AHEAD_KB
 from protocol.fuse import wire
 from protocol.fuse.wire import Asked, Op, TooOld
 
-WRITE_BYTES_MAX: Final = 128 * 1024
+WRITE_BYTES_MAX: Final = 1024 * 1024
 READ_BYTES_MAX: Final = 1024 * 1024
 REQUESTS_MAX: Final = 128
 INTERRUPTED_S: Final = 1.0
@@ -28,12 +30,16 @@ _GONE: Final = frozenset({errno.ENODEV, errno.EBADF, errno.ECONNABORTED})
 _PASSING: Final = frozenset({errno.EINTR, errno.ENOENT})
 """A request was taken back while it was being read."""
 
-Operation = Callable[[Asked], Awaitable[bytes | memoryview | None]]
-"""What belongs to the answer; None where there is none. OSError says no."""
-AtOnce = Callable[[Asked], bytes | memoryview | None]
+Body = bytes | list[memoryview] | None
+"""What belongs to an answer, in one piece or several; None where nothing does."""
+Operation = Callable[[Asked], Awaitable[Body]]
+"""What is done for a request. OSError says no."""
+AtOnce = Callable[[Asked], Body]
 """The same where it takes no waiting; None where it may take some."""
-AT_ONCE_MAX: Final = 64
-"""How many requests are done so one after another before others of this process have their turn."""
+HELD_S: Final = 0.005
+"""How long requests are done so one after another before others of this process have their turn."""
+MORE_MS: Final = 1
+"""How long the next one of a program that writes on is waited for, which takes less than a turn of the loop."""
 
 
 def open_device() -> int:
@@ -46,7 +52,9 @@ class Server:
 
     def __init__(self, device: int, log: Log) -> None:
         self._device, self._log = device, log
-        self._in_a_row = 0
+        self._poll = select.poll()
+        self._poll.register(device, select.POLLIN)
+        self._turn_at, self._in_a_row = 0.0, 0
         self._under_way: dict[int, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(REQUESTS_MAX)
         self._buffer = bytearray(WRITE_BYTES_MAX + wire.HEAD_BYTES_MAX)
@@ -69,15 +77,17 @@ class Server:
 
     async def _next(self) -> Asked | None:
         while True:
-            self._in_a_row += 1
-            if self._in_a_row > AT_ONCE_MAX:
-                self._in_a_row = 0
+            if time.perf_counter() - self._turn_at > HELD_S:
                 await trio.lowlevel.checkpoint()
+                self._turn_at = time.perf_counter()
             try:
                 size = os.readv(self._device, [self._buffer])
             except BlockingIOError:
+                if self._in_a_row > 1 and self._poll.poll(MORE_MS):
+                    continue
                 # Not before the mount: who begins to wait for the device by then is not woken (epoll).
                 await trio.lowlevel.wait_readable(self._device)
+                self._turn_at, self._in_a_row = time.perf_counter(), 0
                 continue
             except OSError as error:
                 if error.errno in _PASSING:
@@ -98,12 +108,13 @@ class Server:
         elif asked.op == Op.INTERRUPT:
             nursery.start_soon(self._interrupt, asked.fields(wire.NUMBER_IN)[0])
         elif (at_once := self._at_once.get(asked.op)) is not None and (body := at_once(asked)) is not None:
-            self._reply(wire.header(asked.unique, len(body)), body)
+            self._answer(asked, body)
+            self._in_a_row += 1
         elif (operation := self._operations.get(asked.op)) is None:
             self._reply(wire.refusal(asked.unique, errno.ENOSYS))
         else:
             # What is not taken waits in the kernel, which lets go of it at once when the process is killed.
-            token = object()
+            token, self._in_a_row = object(), 0
             await self._room.acquire_on_behalf_of(token)
             nursery.start_soon(self._serve, asked, operation, token)
 
@@ -121,7 +132,7 @@ class Server:
             self._log.error("Files cannot be served", error)
             self._reply(wire.refusal(asked.unique, errno.EPROTO))
             return
-        self._reply(wire.header(asked.unique, len(body)), body)
+        self._answer(asked, body)
 
     async def _serve(self, asked: Asked, operation: Operation, token: object) -> None:
         with trio.CancelScope() as scope:
@@ -134,7 +145,7 @@ class Server:
                 self._log.error("A file operation has failed", error)
                 self._reply(wire.refusal(asked.unique, errno.EIO))
             else:
-                self._reply(wire.header(asked.unique, len(body or b"")), body or b"")
+                self._answer(asked, body)
             finally:
                 del self._under_way[asked.unique]
                 self._room.release_on_behalf_of(token)
@@ -150,6 +161,10 @@ class Server:
     def changed(self, node: int) -> None:
         """Have the kernel ask again what a file is."""
         self._reply(wire.changed(node))
+
+    def _answer(self, asked: Asked, body: Body) -> None:
+        parts = body if type(body) is list else [body or b""]
+        self._reply(wire.header(asked.unique, sum(map(len, parts))), *parts)
 
     def _reply(self, *parts: bytes | memoryview) -> None:
         try:

@@ -19,8 +19,8 @@ import trio
 
 from daemons.base.sync import Signal
 
-PIECE_BYTES: Final = 224 * 1024
-"""One write at home: a request that whoever has a ticket only may send is no longer than 256 KiB."""
+PIECE_BYTES: Final = 1024 * 1024
+"""One write at home."""
 LINGER_S: Final = 1.0
 """How long bytes wait for more of them."""
 STILL_S: Final = 10.0
@@ -74,8 +74,8 @@ class Writing:
 
     def __init__(self, send: Send, nursery: trio.Nursery, budget: Budget) -> None:
         self._send, self._nursery, self._budget = send, nursery, budget
-        self._waiting = bytearray()
-        self._at = 0
+        self._waiting: list[bytes | memoryview] = []
+        self._at, self._size = 0, 0
         self._under_way: list[_Piece] = []
         self._lingers = False
         self._changed = Signal()
@@ -123,18 +123,19 @@ class Writing:
         return True
 
     def _add(self, data: bytes | memoryview, at: int) -> None:
-        follows = self._at == UNSENT if at == UNSENT else self._at >= 0 and at == self._at + len(self._waiting)
-        if self._waiting and (not follows or len(self._waiting) + len(data) > PIECE_BYTES):
+        follows = self._at == UNSENT if at == UNSENT else self._at >= 0 and at == self._at + self._size
+        if self._waiting and (not follows or self._size + len(data) > PIECE_BYTES):
             self.start()
         if not self._waiting:
             self._at = at
             if not self._lingers:
                 self._lingers = True
                 self._nursery.start_soon(self._start_later)
-        self._waiting += data
+        self._waiting.append(data)
+        self._size += len(data)
         if at != UNSENT:
             self.end = max(self.end, at + len(data))
-        if len(self._waiting) >= PIECE_BYTES:
+        if self._size >= PIECE_BYTES:
             self.start()
 
     async def _start_later(self) -> None:
@@ -145,7 +146,7 @@ class Writing:
     def start(self) -> None:
         """Send what waits for more."""
         if self._waiting:
-            data, self._waiting = bytes(self._waiting), bytearray()
+            data, self._waiting, self._size = b"".join(self._waiting), [], 0
             piece = _Piece(self._at, len(data))
             before = [one for one in self._under_way if one.meets(piece)]
             self._under_way.append(piece)
