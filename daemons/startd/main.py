@@ -121,7 +121,7 @@ class Startd:
         began_with = self.hardware, self.layout
         self.shares = Shares(start, self.slots, self.ads, self.disk, began_with, self.measured)
         self.engine = EngineWatch(start, self.findings, records, lambda: {one.pid for one in self.starters.living})
-        self.singularity = SingularityWatch(start, self.findings, self.config_changed)
+        self.singularity = SingularityWatch(start, self.findings)
         self.cron = self._cron_manager(STARTD)
         self.benchmark_jobs = self._cron_manager(BENCHMARKS)
         self.benchmarks = Benchmarks(tasks, self.benchmark_jobs, self.slots, self.ads, self.moves)
@@ -187,6 +187,7 @@ class Startd:
             ),
             engine_trouble=lambda reason: self.engine.trouble(reason),
             vm_started=self.vms.started,
+            image_trouble=lambda reason: self.singularity.trouble(reason),
         )
 
     def _base(self, config: Config) -> ClassAd:
@@ -285,6 +286,7 @@ class Startd:
         self.ads.base = self._base(config)
         self.config_changed.fire()
         self.engine.reconfigured()
+        self.singularity.reconfigured()
         self.starters.forget_settings()
         self.fetch.reconfigured(config)
         self.attach.reconfigured()

@@ -39,7 +39,7 @@ from daemons.starter.images import Images, criu_of
 from daemons.starter.launch.body import Scene
 from daemons.starter.launch.container_plan import image_of
 from daemons.starter.launch.context import Context
-from daemons.starter.launch.image_test import tested
+from daemons.starter.launch.image_test import tested, unless_unlaunched, unmark
 from daemons.starter.launch.terms import Terms, terms_for
 from daemons.starter.live.shell import Shells
 from daemons.starter.planning import Planner
@@ -464,24 +464,27 @@ class JobRun:
             if image is not None:
                 attendants = self._attendants(terms)
                 return await running.in_container(image, self.job, plan, account, terms, attendants)
-            if runs_in_singularity(self.job, self.slot, settings.docker):
-                log.always("The job's program is put into an image", command=shlex.join(plan.argv))
-                if (failed := await tested(self.context, plan, account)) is not None:
-                    return failed
             if self._rest is not None:
                 rest, self._rest = self._rest, None
                 attendants = self._attendants(terms, rest.memory_limit)
                 result = await running.taken_over(rest, self.job, plan, account, terms, attendants)
-                return self._unless_wrapper_failed(result, plan, account)
+                return await self._unless_never_begun(result, plan, account)
+            if runs_in_singularity(self.job, self.slot, settings.docker):
+                log.always("The job's program is put into an image", command=shlex.join(plan.argv))
+                if (failed := await tested(self.context, self.request.activation, plan, account)) is not None:
+                    return failed
+                unmark(plan, account)
             limits = self._planner.limits(self.job)
             attendants = self._attendants(terms, limits.memory)
             if is_vm(self.job):
                 return await running.virtual_machine(self.job, plan, account, terms, limits, attendants)
             restored = self._outputs is not None and self._outputs.has_images
             result = await running.bare(self.job, plan, account, terms, limits, attendants, restored=restored)
-            return self._unless_wrapper_failed(result, plan, account)
+            return await self._unless_never_begun(result, plan, account)
 
-    def _unless_wrapper_failed(self, result: ActivationResult, plan: RunPlan, account: Account) -> ActivationResult:
+    async def _unless_never_begun(self, result: ActivationResult, plan: RunPlan, account: Account) -> ActivationResult:
+        """The result, where it is the job's own, and not that of an image that did not run, or of a wrapper."""
+        result = await unless_unlaunched(self.context, self.request.activation, plan, account, result)
         if plan.wrapped and (said := sandbox.wrapper_error(self.sandbox, account)) is not None:
             self.context.log.error("The job wrapper has failed", wrapper=plan.program, said=said)
             if result.ending is Ending.EXITED:

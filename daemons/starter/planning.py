@@ -47,7 +47,7 @@ class Planner:
         if address_space := settings.address_space_mb << 20:  # this machine's limit, besides the job's own
             plan = replace(plan, rlimits={**plan.rlimits, "AS": address_space})
         if runs_in_singularity(job, self._slot, settings.docker):
-            return in_singularity(
+            plan = in_singularity(
                 plan,
                 job,
                 self._slot,
@@ -56,10 +56,10 @@ class Planner:
                 tuple(private_directories(settings.mount_under_scratch, job, self._slot)),
                 is_there=os.path.exists,
             )
-        # A wrapper is a program of this machine, which a container's image does not have, nor a virtual machine.
-        if not settings.wrapper or image_of(job, self._slot, settings) is not None or is_vm(job):
+        # A wrapper is a program of this machine: what it wraps runs there, as the program for images does.
+        elif image_of(job, self._slot, settings) is not None or is_vm(job):
             return plan
-        return wrapped(plan, settings.wrapper, self._sandbox)
+        return wrapped(plan, settings.wrapper, self._sandbox) if settings.wrapper else plan
 
     def surroundings(self, job: ClassAd, account: Account) -> ExecuteSurroundings:
         """What the job finds around it."""

@@ -22,7 +22,7 @@ from pool.base.words import split_list
 from pool.classad import ClassAd, expr
 from pool.containers.default_image import default_image, image_asked_for, is_registrys
 from pool.containers.engine import extra_words, holds, is_true, knob
-from pool.execute.plan import RunPlan
+from pool.execute.plan import LAUNCHED_NAME, RunPlan
 from pool.jobs.vocabulary.universes import Universe
 
 KNOBS: Final = (
@@ -37,6 +37,7 @@ KNOBS: Final = (
     "SINGULARITY_RUN_TEST_BEFORE_JOB",
     "SINGULARITY_TARGET_DIR",
     "SINGULARITY_TEST_TIMEOUT",
+    "SINGULARITY_USE_LAUNCHER",
     "SINGULARITY_USE_PID_NAMESPACES",
     "SINGULARITY_VERBOSITY",
 )
@@ -47,6 +48,8 @@ _CREDENTIALS: Final = frozenset(
     f"{program}_DOCKER_{what}" for program in ("APPTAINER", "SINGULARITY") for what in ("USERNAME", "PASSWORD")
 )
 """What a job may tell the program all the same: whom a registry shall take it for."""
+LAUNCHER: Final = ("/bin/sh", "-c", f': > "$_CONDOR_SCRATCH_DIR/{LAUNCHED_NAME}"; exec "$@"', "launcher")
+"""What the image runs in the place of the job's program: it leaves a mark in the sandbox, and becomes that program."""
 _DOCKER: Final = "docker://"
 _OPENCL: Final = "/etc/OpenCL/vendors"
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -116,13 +119,16 @@ def in_singularity(
     extra = knob(knobs, "SINGULARITY_EXTRA_ARGUMENTS")
     words += extra_words(_text(extra, slot, job, default=extra))
     jobs = [_moved(plan.program, sandbox, inside)] if verb == "exec" else []
+    # An image's own program is started by the image's own script: nothing can be put before it.
+    launches = verb == "exec" and is_true(knob(knobs, "SINGULARITY_USE_LAUNCHER"), default=False)
     return replace(
         plan,
         program=program,
-        arguments=(*words, image, *jobs, *plan.arguments),
+        arguments=(*words, image, *(LAUNCHER if launches else ()), *jobs, *plan.arguments),
         environment=(environment := _environment(plan.environment, knobs, sandbox, inside)),
         inside=_told(environment),
         test=_test(program, words, words.index(verb), image, knobs),
+        mark=posixpath.join(sandbox, LAUNCHED_NAME) if launches else "",
     )
 
 

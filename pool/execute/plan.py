@@ -38,8 +38,9 @@ JOB_AD_NAME: Final = ".job.ad"
 MACHINE_AD_NAME: Final = ".machine.ad"
 CHIRP_CONFIG_NAME: Final = ".chirp.config"
 WRAPPER_ERROR_NAME: Final = ".job_wrapper_failure"
+LAUNCHED_NAME: Final = ".condor_container_launched"
 OWN_NAMES: Final = frozenset(
-    {JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME, WRAPPER_ERROR_NAME, CHIRP_CONFIG_NAME}
+    {JOB_AD_NAME, MACHINE_AD_NAME, STDOUT_NAME, STDERR_NAME, WRAPPER_ERROR_NAME, CHIRP_CONFIG_NAME, LAUNCHED_NAME}
 )
 """What the starter itself puts into a sandbox."""
 
@@ -99,6 +100,8 @@ class RunPlan:
     """The program is the machine's USER_JOB_WRAPPER, and the job's is its first argument."""
     test: tuple[str, ...] = ()
     """A command that has to go well before the program is started."""
+    mark: str = ""
+    """A file by which is known, once it has ended, that the program was not only started but has run the job's."""
     inside: Mapping[str, str] | None = None
     """The environment in the image that the program puts the job into; None where it puts it into none."""
 

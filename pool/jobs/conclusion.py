@@ -277,6 +277,13 @@ def is_sent_back(end: End) -> bool:
     return end.ending is Ending.HOLD and code == HoldCode.SINGULARITY_TEST_FAILED and not means_hold(code, subcode)
 
 
+def failures(job: ClassAd) -> int:
+    """How often slots could not run it so far, for whatever reason."""
+    vacates, label = job.get("NumVacatesByReason"), vacate_code_name(HoldCode.SINGULARITY_TEST_FAILED)
+    failed_tests = vacates.eval_int(label, 0) if isinstance(vacates, ClassAd) else 0
+    return job.eval_int("NumShadowExceptions", 0) + failed_tests
+
+
 def _sent_back(job: ClassAd, attributes: Attributes) -> tuple[Changes, Fate]:
     """It waits for another slot, or for this one to be mended; its ad and its log have the code and the reason."""
     host = job.eval_str("RemoteHost", "")

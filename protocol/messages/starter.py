@@ -167,6 +167,13 @@ class VmStart(Message, tag="startd.vm_start"):
     problem: str = ""
 
 
+class ImageTrouble(Message, tag="startd.image_trouble"):
+    """An image of Apptainer or Singularity did not run: the image may be at fault, or the machine's program."""
+
+    activation: str
+    reason: str
+
+
 class ActivationOver(Request[Done], tag="startd.activation_over"):
     """The schedd has the result (or the lease ran out): the sandbox is gone, the starter can take the next job."""
 

@@ -231,6 +231,7 @@ STARTD_TO_STARTER: Final[Needs] = {
     "startd.starter_awake": _by_birth,
     "startd.engine_trouble": _by_birth,
     "startd.vm_start": _by_birth,
+    "startd.image_trouble": _by_birth,
     "startd.activation_over": _by_birth,
 }
 """On the socket pair that it shares with a starter."""

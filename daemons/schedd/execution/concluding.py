@@ -36,7 +36,7 @@ def end_job(core: Core, job: Job, execution: Execution) -> tuple[Changes, Fate]:
     end = outcome.end if isinstance(outcome, ByReport | ByWord) else None
     failed = _has_failed(outcome)
     if fate is Fate.WAITS and (failed or isinstance(outcome, Unstarted)):
-        core.cool_down(job, core.queue.ad(job).eval_int("NumShadowExceptions", 0) + 1 if failed else 1)
+        core.cool_down(job, conclusion.failures(core.queue.ad(job)) + 1 if failed else 1)
     if fate is Fate.WAITS and (end is None or end.ending is not Ending.EXITED):
         changes = conclusion.resting(core.queue.ad(job), changes, core.settings.vacate_cool_down, now)
     core.ended(job, changes, fate)

@@ -1,4 +1,4 @@
-"""Whether this machine runs images of Apptainer or Singularity: tried at the start, and whenever it is reconfigured.
+"""Whether this machine runs images of Apptainer or Singularity: tried at the start, and whenever there is a reason.
 
 The program says its version, and then really runs two images that need no registry: a directory and an image file, each
 with a program of a few bytes that exits with a status of its own. They are tried as the account that jobs have.
@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import trio
+
 from daemons.base.log import Log
 from daemons.base.sync import Signal
 from daemons.daemon_core.run import DaemonStart
@@ -32,6 +34,8 @@ from pool.containers.engine import EITHERS
 from pool.containers.probe_image import PROGRAM, STATUS, namespace_program, program
 from pool.containers.singularity import COLOURS, containment
 
+PAUSE_S: Final = 60.0
+"""How long one look counts, whatever fails; then a program that failed, or that an image has failed with, is tried."""
 PATIENCE_S: Final = 120.0
 """For the program's version."""
 NAMESPACE_PROGRAM: Final = "/get_user_ns"
@@ -49,11 +53,22 @@ class SingularityError(PoolError):
 
 
 class SingularityWatch:
-    """One startd's eye on the program; it looks again whenever `config_changed`."""
+    """One startd's eye on the program."""
 
-    def __init__(self, start: DaemonStart, found: Findings, config_changed: Signal) -> None:
-        self._start, self._found, self._config_changed = start, found, config_changed
+    def __init__(self, start: DaemonStart, found: Findings) -> None:
+        self._start, self._found = start, found
         self._facts: Facts = {}
+        self._again, self._doubts = Signal(), Signal()
+
+    def reconfigured(self) -> None:
+        """Look again, as the configuration says now."""
+        self._again.fire()
+        self._doubts.fire()
+
+    def trouble(self, reason: str) -> None:
+        """A job's image did not run. Most often that is the image's fault, so a look that is not old still counts."""
+        self._start.log.full("An image did not run", reason=reason)
+        self._doubts.fire()
 
     async def run(self) -> None:
         """Try it, tell the pool, and wait for a reason to try again."""
@@ -61,9 +76,17 @@ class SingularityWatch:
         if not isinstance(start.world.spawner, RealSpawner):
             return
         while True:
-            again = self._config_changed.next()
+            again, doubt = self._again.next(), self._doubts.next()
             self._tell(await look(start.config, start.world.spawner, start.log))
+            await self._until_doubtful(again, doubt)
+
+    async def _until_doubtful(self, again: trio.Event, doubt: trio.Event) -> None:
+        """Until it is reconfigured, or it is time for a program that failed, or that an image has failed with."""
+        with trio.move_on_after(PAUSE_S):
             await again.wait()
+            return
+        if self._facts.get("HasSingularity") is not False:
+            await doubt.wait()
 
     def _tell(self, facts: Facts) -> None:
         """The slots say what was found, and no longer what was."""

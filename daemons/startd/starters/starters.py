@@ -43,6 +43,7 @@ from pool.classad import ClassAd, Expr, expr
 from protocol.messages.starter import (
     ActivationOver,
     EngineTrouble,
+    ImageTrouble,
     JobInfo,
     KnowSlot,
     MayRest,
@@ -100,6 +101,7 @@ class Starters:
         *,
         engine_trouble: Callable[[str], None],
         vm_started: Callable[[str], None],
+        image_trouble: Callable[[str], None],
     ) -> None:
         self._start = start
         self._tasks = Tasks(nursery, start.log)
@@ -124,6 +126,8 @@ class Starters:
         """Who hears that the container engine fails jobs."""
         self._vm_started = vm_started
         """Who hears how starts of virtual machines go."""
+        self._image_trouble = image_trouble
+        """Who hears that an image did not run."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the zygote and the spare starters; started when starters can be forked."""
@@ -325,6 +329,7 @@ class Starters:
             answer(StarterAwake, lambda peer, _word: self._is_awake(starter, peer)),
             answer(EngineTrouble, lambda _peer, trouble: self._engine_trouble(trouble.reason)),
             answer(VmStart, lambda _peer, start: self._vm_started(start.problem)),
+            answer(ImageTrouble, lambda _peer, trouble: self._image_trouble(trouble.reason)),
         ]
 
     def _over(self, starter: LivingStarter, over: ActivationOver) -> Done:

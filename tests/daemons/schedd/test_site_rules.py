@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import trio.testing
 
+from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.common import StopHow
 from protocol.messages.schedd import Action, EditJobs, Selection, SetUsers, UserAction
 from protocol.rpc.endpoints import RemoteError
@@ -85,6 +87,25 @@ async def test_a_job_that_had_to_leave_rests_also_over_a_restart(tmp_path: Path,
         await bench.match(another)
         await bench.until_status(running=1)
         assert trio.current_time() - left_at >= 399
+
+
+async def test_a_job_whose_image_fails_its_test_waits_longer_each_time(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(HoldWith=45, HoldReasonSub=-1000))
+        waits: list[int] = []
+        for times in range(1, 9):
+            startd = await bench.startd(f"number{times}")
+            await bench.match(startd)
+            with trio.fail_after(100):
+                while (await bench.ad("1.0")).eval_int("NumVacates", 0) < times:
+                    await trio.sleep(0.01)
+            began, bench.announced = trio.current_time(), None
+            with trio.fail_after(100):
+                while bench.announced is None or not bench.announced.requests:
+                    await trio.sleep(0.05)
+            waits.append(round(trio.current_time() - began))
+        assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+        assert await bench.statuses() == Counter({JobStatus.IDLE: 1})
 
 
 async def test_mail_goes_through_sendmail_to_the_sites_domain(tmp_path: Path, autojump_clock: Clock) -> None:

@@ -32,6 +32,7 @@ from protocol.messages.starter import (
     ActivationOver,
     EngineTrouble,
     HomesServer,
+    ImageTrouble,
     JobInfo,
     LeaveNow,
     RunJob,
@@ -315,6 +316,7 @@ class Bench:
                 answer(JobInfo, self._hear),
                 answer(ActivationOver, self._hear),
                 answer(EngineTrouble, self._hear),
+                answer(ImageTrouble, self._hear),
                 answer(ServeHomes, self._serve_homes),
             ]
         )

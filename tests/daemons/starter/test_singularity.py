@@ -13,6 +13,7 @@ import trio
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobExecuting
+from protocol.messages.starter import ImageTrouble
 
 from .bench import PATIENCE_S, bench
 
@@ -24,6 +25,7 @@ echo "$@" > {notes}/words
 while [ "$1" != -C ]; do shift; done
 [ -e "$2" ] || { echo "FATAL: could not open image $2" >&2; exit 255; }
 shift 2
+[ -e {notes}/broken ] && { echo "FATAL: no more namespaces" >&2; exit 255; }
 exec env "IN=$SINGULARITYENV_WORD" "CONFIG=$SINGULARITYENV__CONDOR_CHIRP_CONFIG" "$@"
 """
 PIDS = {"SINGULARITY_USE_PID_NAMESPACES": "true"}
@@ -93,6 +95,30 @@ async def test_a_job_leaves_while_its_image_is_tested(program: Path) -> None:
                 await trio.sleep(0.01)
         await b.stop(activation, StopHow.FAST)
         assert (await b.ended(activation)).ending is Ending.EVICTED
+
+
+async def test_an_image_that_does_not_run_is_told_from_a_job_that_fails(program: Path) -> None:
+    knobs = {"SINGULARITY_USE_LAUNCHER": "true", "SINGULARITY_JOB": "true", "SINGULARITY_IMAGE_EXPR": '"/"'}
+    async with bench(**settings(program, **knobs)) as b:
+        end = await b.ended(await b.run(b.job_ad("exit 255")))
+        assert (end.ending, end.ad.eval_int("ExitCode")) == (Ending.EXITED, 255)
+        (program.parent / "broken").touch()
+        activation = await b.run(b.job_ad("exit 255"))
+        end = await b.ended(activation)
+        assert (end.ending, end.ad.eval_int("ExitCode")) == (Ending.FAILED, None)
+        assert "The image did not run" in end.reason
+        assert "The image did not run" in (await b.until(ImageTrouble, activation)).reason
+
+
+async def test_the_machines_wrapper_wraps_the_program_for_images(program: Path) -> None:
+    wrapper = program.with_name("wrapper")
+    wrapper.write_text(f'#!/bin/sh\necho "$1" > {program.parent}/wrapped\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    knobs = {"SINGULARITY_JOB": "true", "SINGULARITY_IMAGE_EXPR": '"/"'}
+    async with bench(wrapper=str(wrapper), **settings(program, **knobs)) as b:
+        end = await b.ended(await b.run(b.job_ad("exit 6")))
+        assert end.ad.eval_int("ExitCode") == 6, (end, b.log())
+        assert (program.parent / "wrapped").read_text() == f"{program}\n"
 
 
 async def test_an_image_that_is_not_named_holds_the_job(program: Path) -> None:

@@ -191,6 +191,18 @@ def test_a_machine_that_has_seen_pid_namespaces_work_uses_them() -> None:
     assert " --cleanenv S/a.sif" in words(slot={"HasPidNamespaces": False}, knobs=knobs)
 
 
+def test_the_launcher_leaves_a_mark_and_becomes_the_program() -> None:
+    knobs = {**KNOBS, "SINGULARITY_USE_LAUNCHER": "true"}
+    plan = in_singularity(a_plan(), ClassAd(SIF), ClassAd(), knobs, SCRATCH, is_there=lambda _: True)
+    before, after = plan.arguments[-7:-2], plan.arguments[-2:]
+    assert (before[:3], after) == ((f"{SCRATCH}/a.sif", "/bin/sh", "-c"), (f"{SCRATCH}/demo", "3"))
+    assert ".condor_container_launched" in before[3]
+    assert plan.mark == f"{SCRATCH}/.condor_container_launched"
+    assert ".condor_container_launched" not in " ".join(plan.test)
+    own = ClassAd({**SIF, "Cmd": ""})
+    assert in_singularity(a_plan(), own, ClassAd(), knobs, SCRATCH, is_there=lambda _: True).mark == ""
+
+
 def test_the_test_of_an_image_uses_it_as_the_job_will() -> None:
     def test(**knobs: str) -> str:
         job, all_knobs = ClassAd(SIF), {**KNOBS, **knobs}
