@@ -33,6 +33,8 @@ SLOT1_ParallelSchedulingGroup = "small"
 SLOT2_ParallelSchedulingGroup = "large"
 """
 SINGLE = "executable = /bin/sleep\narguments = {seconds}\nrequest_memory = 16\nlog = job.log\n{more}\nqueue {count}\n"
+ENDS = ("", '+ParallelShutdownPolicy = "WAIT_FOR_NODE0"', ALL)
+"""Each way in which a job may say when it is done, and none."""
 POLICIES = {block.name: block.text for block in pages.blocks("parallel-jobs.md", {}) if block.kind == "policy"}
 
 
@@ -61,7 +63,7 @@ def told(place: Path) -> list[str]:
     return [number for number in events(place) if number not in ("014", "015")]
 
 
-@pytest.mark.parametrize("policy", ["", ALL], ids=["node 0", "all"])
+@pytest.mark.parametrize("policy", ENDS, ids=["none", "node 0", "all"])
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_that_its_machine_puts_out_restarts_all(pool: RealPool, policy: str, node: int) -> None:
     place = pool.place("out")
@@ -76,7 +78,7 @@ def test_a_node_that_its_machine_puts_out_restarts_all(pool: RealPool, policy: s
     until_free(pool)
 
 
-@pytest.mark.parametrize("policy", ["", ALL], ids=["node 0", "all"])
+@pytest.mark.parametrize("policy", ENDS, ids=["none", "node 0", "all"])
 @pytest.mark.parametrize("tool", ["condor_vacate", "condor_vacate_job"])
 def test_a_job_of_which_one_slot_or_all_are_vacated_restarts(pool: RealPool, policy: str, tool: str) -> None:
     place = pool.place("vacated")

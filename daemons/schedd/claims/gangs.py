@@ -171,6 +171,11 @@ class Gangs:
             if any(serves(core, claim, proc) for claim in claims for proc in whole(job)):
                 self._gathering = self._begin_to_gather(job)
 
+    def wants(self, claim: Claim) -> bool:
+        """Whether a parallel job has use for a slot that is kept for its user: it gathers then."""
+        self.expect([claim])
+        return self._use_of(claim) is not None
+
     def holder_of(self, claim: Claim) -> Gathering | None:
         """The job that gathers, where the slot is one of its."""
         gathering = self._gathering
@@ -180,13 +185,17 @@ class Gangs:
         """Whether the job that gathers has use for a slot that we hold and that runs nothing; then it has it."""
         if (holder := self.holder_of(claim)) is not None:  # it was on loan
             return holder.is_back(claim)
-        gathering = self._gathering
-        proc = gathering.proc_of(claim) if gathering is not None else None
-        if gathering is None or proc is None or self.claims.is_full:
+        gathering, proc = self._gathering, self._use_of(claim)
+        if gathering is None or proc is None:
             return False
         gathering.add(claim, proc)
         gathering.granted(claim)
         return True
+
+    def _use_of(self, claim: Claim) -> Job | None:
+        """Which proc of the job that gathers may have the slot."""
+        gathering = self._gathering
+        return None if gathering is None or self.claims.is_full else gathering.proc_of(claim)
 
     def _begin_to_gather(self, job: Job) -> Gathering:
         core = self.claims.core

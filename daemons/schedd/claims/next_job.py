@@ -157,11 +157,14 @@ def note_begin(core: Core, job: Job, claim: Claim, expanded: dict[str, object]) 
 
 
 async def keep_idle(claims: Claims, claim: Claim, keep_s: float) -> Shadow | None:
-    """Hold on to the slot for a while, as its last job asked for: another that fits may be on its way."""
+    """Hold on to the slot for a while, as its last job asked for: another that fits may be on its way.
+
+    None also where a parallel job that gathers wants it: `Claims.work` gives it the slot.
+    """
     with LongWait(keep_s):
         while claim.life.may_have_job and not claims.stopping:
             following = next_job(claims, claim)
-            if following is not None:
+            if following is not None or claims.gangs.wants(claim):
                 return following
             news = trio.Event()
             claims.idle.add(news)
