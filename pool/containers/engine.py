@@ -127,6 +127,15 @@ def offline_facts(version: Version | None, reason: str) -> dict[str, bool | str]
     return facts if version is None else {**facts, "DockerVersion": version.text}
 
 
+def with_singularity(facts: Mapping[str, object], known: Mapping[str, object]) -> dict[str, object]:
+    """What an engine's facts say of the machine, where Apptainer or Singularity is `known` to run containers too."""
+    if known.get("HasSingularity") is not True:
+        return dict(facts)
+    # A program that runs images and has something to complain of all the same cannot fetch any.
+    fetches = facts.get("HasDockerURL") is True or not known.get("SingularityOfflineReason")
+    return {**facts, "HasContainer": True, "HasDockerURL": fetches}
+
+
 def knob(knobs: Mapping[str, str], name: str) -> str:
     """One of the knobs; empty where nobody has set it."""
     return knobs.get(name, "")

@@ -15,7 +15,7 @@ from typing import Final
 from pool.base.units import parse_in_units
 from pool.classad import ClassAd
 from pool.containers.default_image import default_image
-from pool.containers.singularity import runs_in_singularity
+from pool.containers.singularity import NoSingularity, runs_in_singularity
 from pool.execute.exit import Hold
 from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.universes import Universe
@@ -29,7 +29,8 @@ _DIGEST_TAG: Final = ":sha256-"
 def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str | Hold | None:
     """The image of a registry or of the engine's store that the job runs in; None: it runs without.
 
-    A Hold says that it wants an image of a kind that this machine cannot run.
+    A Hold says that it wants an image of a kind that this machine cannot run; NoSingularity, that it is the program
+    for images which cannot.
     """
     if job.eval_int("JobUniverse", Universe.VANILLA) != Universe.VANILLA:
         return None
@@ -41,6 +42,10 @@ def wanted_image(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> str |
             return _cannot("docker_send_credentials is true, and no credentials are carried to this machine")
         if runs_in_singularity(job, slot, knobs):
             return None
+        if slot.eval_bool("HasSingularity", False) and not slot.eval_bool("HasDockerURL", True):
+            raise NoSingularity(
+                slot.eval_str("SingularityOfflineReason") or "This machine runs no images of registries"
+            )
         image = job.eval_str("DockerImage") or job.eval_str("ContainerImage") or ""
         return _plain(image) if _plain(image) else _cannot("The job names no image")
     # Before the wish for a container: what comes as a file of Singularity's needs no engine.

@@ -54,6 +54,8 @@ _DOCKER: Final = "docker://"
 _OPENCL: Final = "/etc/OpenCL/vendors"
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 COMPLAINT_MAX: Final = 255
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The program's own, where the job says none."""
 
 
 class NoSingularity(PoolError):
@@ -80,7 +82,7 @@ def runs_in_singularity(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -
 def _fetches_images(slot: ClassAd, knobs: Mapping[str, str]) -> bool:
     """Whether it is this program that runs images of registries: where there is an engine, that does."""
     works = bool(knob(knobs, "SINGULARITY")) and slot.eval_bool("HasSingularity", False)
-    return bool(works) and not slot.eval_bool("HasDocker", False)
+    return bool(works) and not slot.eval_bool("HasDocker", False) and bool(slot.eval_bool("HasDockerURL", True))
 
 
 def in_singularity(
@@ -150,6 +152,11 @@ def _test(program: str, words: list[str], at: int, image: str, knobs: Mapping[st
         return ()
     # The same options in the same order: what is tested is what will run. `at` is where the command stands.
     return (program, *words[:at], "-q", "test", *words[at + 1 :], image)
+
+
+def helpers_path(program: str, path: str = PATH) -> str:
+    """Where the program looks for its helpers (mksquashfs, squashfuse): beside it, too, wherever it is installed."""
+    return ":".join(part for part in (path, posixpath.dirname(program)) if part)
 
 
 def own_pids(knobs: Mapping[str, str], slot: ClassAd) -> bool:
@@ -248,11 +255,12 @@ def _environment(given: Mapping[str, str], knobs: Mapping[str, str], sandbox: st
     allowed = {*_CREDENTIALS, *split_list(knob(knobs, "SINGULARITY_ALLOWED_JOB_ENV_VARS"))}
     prefix = "APPTAINER" if "apptainer" in posixpath.basename(program) else "SINGULARITY"
     made = {f"{prefix}_CACHEDIR": sandbox, f"{prefix}_TMPDIR": sandbox}
+    made["PATH"] = helpers_path(program)
     for name, value in given.items():
         # The program's own variables choose its plugins and directories, which the machine's owner decides.
         if name == "HOME" or (name.startswith(_NOT_TAKEN_ALONG) and name not in allowed):
             continue
-        made[name] = value
+        made[name] = helpers_path(program, value) if name == "PATH" else value
         # --cleanenv lets only these through, without their prefix.
         made[f"{prefix}ENV_{name}"] = value.replace(sandbox, inside) if inside else value
     return made

@@ -78,9 +78,9 @@ def told(pool: RealPool, wanted: bool) -> ClassAd:
     [
         ("", [True, True, True, True, True, True], None),
         ("pids", [True, True, True, True, True, False], None),
-        ("files", [True, None, True, True, True, True], None),
+        ("files", [True, None, True, True, False, True], "registries cannot be run: FATAL: no squashfs"),
         ("directories", [True, True, None, True, True, True], None),
-        ("build", [True, True, True, True, True, True], None),
+        ("build", [True, True, True, True, False, True], "could be made of one: FATAL: mksquashfs not found"),
         ("files directories", [False, None, None, None, None, None], "could be run: FATAL: no squashfs"),
         ("version", [False, None, None, None, None, None], "--version' exited with status 3"),
     ],

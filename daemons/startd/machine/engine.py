@@ -30,7 +30,6 @@ from pool.base.ids import is_number
 from pool.config import Config
 from pool.containers.answers import in_one_line
 from pool.containers.engine import (
-    EITHERS,
     EXECUTE_LABEL,
     LABEL,
     STARTER_LABEL,
@@ -39,6 +38,7 @@ from pool.containers.engine import (
     offline_facts,
     program_words,
     version_of,
+    with_singularity,
     working_facts,
 )
 from pool.containers.image import LIST_FORMAT, stored_images, total_size
@@ -132,9 +132,7 @@ class EngineWatch:
         if found.facts or before.facts:
             no_longer = {"DockerOfflineReason": ""} if before.reason else {}
             facts = {**no_longer, **(found.facts or NO_ENGINE)}
-            if self._findings.known.get("HasSingularity") is True:  # which is a container too
-                facts |= EITHERS
-            self._findings.learn(facts)
+            self._findings.learn(with_singularity(facts, self._findings.known))
 
     async def _tell_size(self) -> None:
         start = self._start

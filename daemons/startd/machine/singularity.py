@@ -32,7 +32,7 @@ from pool.base.errors import PoolError
 from pool.config import Config
 from pool.containers.engine import EITHERS
 from pool.containers.probe_image import PROGRAM, STATUS, namespace_program, program
-from pool.containers.singularity import COLOURS, containment
+from pool.containers.singularity import COLOURS, containment, helpers_path
 
 PAUSE_S: Final = 60.0
 """How long one look counts, whatever fails; then a program that failed, or that an image has failed with, is tried."""
@@ -43,7 +43,6 @@ OWN_IMAGE: Final = "exit_37.sif"
 """The name of an image file to test with, below LIBEXEC, where the program cannot make one."""
 _DIRECTORIES: Final = ("dev", "proc", "sys", "tmp", "var", "var/tmp", "etc", "home")
 """What the program mounts something on, and some of its kinds do not make."""
-_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Facts = dict[str, bool | str]
 
@@ -153,16 +152,21 @@ class Trial:
         with _sandbox(self.config.path("EXECUTE"), code or b"", self.identity) as place:
             sandbox = given or str(place / "sandbox")
             runs_directories = await self._runs(sandbox) is not None
-            file = await self._image_file(place, sandbox)
-            if file:
-                runs_files = await self._runs(file) is not None
-            else:
-                log.always("No image file could be made to test Singularity with", said=self.complaint)
-                runs_files = runs_directories
+            made = await self._made_image(place, sandbox)
+            unmade = "" if made else f"no image file could be made of one: {self.complaint}"
+            own = os.path.join(self.config.path("LIBEXEC"), OWN_IMAGE)
+            file = own if _is_there(own) else made
+            runs_files = await self._runs(file) is not None if file else runs_directories
             if not runs_directories and not runs_files:
                 reason = "Neither an image directory nor an image file could be run"
                 raise SingularityError(f"{reason}: {self.complaint}" if self.complaint else reason)
-            facts: Facts = {"HasSingularity": True, **EITHERS, "HasPidNamespaces": self.own_pids}
+            facts: Facts = {"HasSingularity": True, "HasContainer": True, "HasPidNamespaces": self.own_pids}
+            # An image that comes from a registry is made into an image file, and that is run.
+            facts["HasDockerURL"] = fetches = bool(made) and runs_files
+            if not fetches:
+                reason = f"Images of registries cannot be run: {unmade or self.complaint}"
+                log.always(reason)
+                facts["SingularityOfflineReason"] = reason
             if runs_files:
                 facts["HasSIF"] = True
             if runs_directories:
@@ -184,11 +188,8 @@ class Trial:
             self.complaint = _last_line(end) or str(end)
         return None
 
-    async def _image_file(self, place: Path, sandbox: str) -> str:
-        """An image file: the site's, or one that the program makes of the directory; empty when it does not."""
-        own = os.path.join(self.config.path("LIBEXEC"), OWN_IMAGE)
-        if _is_there(own):
-            return own
+    async def _made_image(self, place: Path, sandbox: str) -> str:
+        """An image file that the program makes of the directory; empty when it does not."""
         made = str(place / OWN_IMAGE)
         end = await self._asked("build", made, sandbox)
         if end.status == 0 and _is_there(made):
@@ -209,7 +210,7 @@ class Trial:
             return await run_program(
                 self.spawner,
                 [self.program, *words],
-                environment={"PATH": _PATH},
+                environment={"PATH": helpers_path(self.program)},
                 directory="/",
                 timeout_s=timeout_s or self.config.seconds("SINGULARITY_TEST_SANDBOX_TIMEOUT"),
                 **self.identity,

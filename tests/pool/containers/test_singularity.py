@@ -66,6 +66,7 @@ def test_which_jobs_run_in_one(job: dict[str, Any], knobs: dict[str, str], runs:
         (WORKS, {}, True),
         ({**WORKS, "HasDocker": True}, {}, False),
         ({**WORKS, "HasDocker": False}, {}, True),
+        ({**WORKS, "HasDocker": False, "HasDockerURL": True}, {}, True),
         ({"HasSingularity": False}, {}, False),
         (WORKS, {"SINGULARITY": ""}, False),
         ({**WORKS, "HasDocker": True}, {"SINGULARITY_JOB": "true"}, False),
@@ -77,6 +78,14 @@ def test_an_image_of_a_registry_is_run_by_the_engine_where_there_is_one(
     job, all_knobs = ClassAd(REGISTRYS), {**KNOBS, **knobs}
     assert runs_in_singularity(job, ClassAd(slot), all_knobs) is runs
     assert wanted_image(job, ClassAd(slot), all_knobs) == (None if runs else "debian")
+
+
+def test_a_program_that_makes_no_image_files_runs_none_of_a_registry() -> None:
+    slot = ClassAd({**WORKS, "HasDockerURL": False, "SingularityOfflineReason": "no mksquashfs"})
+    assert not runs_in_singularity(ClassAd(REGISTRYS), slot, KNOBS)
+    with pytest.raises(NoSingularity, match="no mksquashfs"):
+        wanted_image(ClassAd(REGISTRYS), slot, KNOBS)
+    assert runs_in_singularity(ClassAd(SIF), slot, KNOBS)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +247,11 @@ def test_variables_go_along_but_for_those_that_are_the_programs() -> None:
     job, slot = ClassAd({**SIF, "ContainerTargetDir": "/in"}), ClassAd()
     made = in_singularity(a_plan(), job, slot, KNOBS, SCRATCH, is_there=lambda path: False).environment
     assert made["SINGULARITYENV_A"] == made["A"] == "b"
+    assert made["PATH"].endswith("/sbin:/bin:/usr/bin")  # the last is the program's own directory
+    assert "SINGULARITYENV_PATH" not in made
+    given = a_plan(environment={"PATH": "/mine"})
+    made_with = in_singularity(given, job, slot, KNOBS, SCRATCH, is_there=lambda path: False).environment
+    assert (made_with["PATH"], made_with["SINGULARITYENV_PATH"]) == ("/mine:/usr/bin", "/mine")
     assert made["SINGULARITYENV_TMPDIR"] == "/in"
     assert "HOME" not in made
     assert "SINGULARITY_BIND" not in made
