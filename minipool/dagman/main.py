@@ -6,11 +6,10 @@ asks the schedd to run the job again.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 import trio
 
@@ -50,13 +49,6 @@ USAGE = "Usage: condor_dagman [-p 0] [-f] [-l .] [OPTIONS] DAG-FILE [DAG-FILE ..
 
 UNREADABLE: Final = "Startup Error: DAGMan failed to parse DAG file ({}). Was likely in recovery mode."
 """Why jobs of nodes are removed by a run that cannot read the graph."""
-
-
-def program() -> NoReturn:
-    """The entry of condor_dagman."""
-    # A large graph is many objects that stay, and a search among them for garbage, again and again, a tenth of the run.
-    gc.set_threshold(200_000, 10, 10)
-    sys.exit(main(sys.argv[1:]))
 
 
 def main(words: Sequence[str]) -> int:

@@ -28,8 +28,7 @@ _TERMINATED = (
     *(f"{_NO_TIME}{whose} {where} Usage" for whose in ("Run", "Total") for where in ("Remote", "Local")),
     *(f"\t0  -  {whose} Bytes {way} By Job" for whose in ("Run", "Total") for way in ("Sent", "Received")),
 )
-
-
+_NAME_FIRST = '[ DAGNodeName = "'
 _DONE_AT_ONCE = "\n".join(("\t(1) Normal termination (return value 0)", *_TERMINATED))
 
 
@@ -179,6 +178,11 @@ def name_of(logged: LoggedEvent) -> str:
     for line in logged.lines[1:]:
         if line.startswith("    DAG Node: "):
             return _after_colon(line)
+    # The ad of the first note nearly always begins so, and to read it as an ad was half of a recovery.
+    if len(logged.lines) > 1 and (note := logged.lines[1].strip()).startswith(_NAME_FIRST):
+        name, _, rest = note[len(_NAME_FIRST) :].partition('"')
+        if "\\" not in name and rest[:1] in (";", " "):
+            return name
     notes = read_body(0, logged.lines).get("StructuredNotes")
     return notes.eval_str("DAGNodeName") or "" if isinstance(notes, ClassAd) else ""
 

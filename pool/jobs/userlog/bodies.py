@@ -18,7 +18,7 @@ from typing import Final
 from pool.base.errors import ClassAdError
 from pool.base.ids import is_number
 from pool.classad import ClassAd, parse_ad, parse_long
-from pool.jobs.userlog.event_log import TRANSFER_TYPES
+from pool.jobs.userlog.kinds import TRANSFER_TYPES
 
 Attributes = dict[str, object]
 Lines = tuple[str, ...]

@@ -20,19 +20,9 @@ from typing import Final
 from pool.base.words import split_list
 from pool.classad import ClassAd, Error, Undefined
 from pool.jobs.userlog.event import LINE_CHARS_MAX, LogEvent, one_line
+from pool.jobs.userlog.kinds import TRANSFER_TYPES
 from pool.jobs.userlog.usage import NO_USAGE, Usage
 from pool.jobs.userlog.usage_table import Number, usage_lines
-
-TRANSFER_TYPES: Final = (
-    "NONE",
-    "Entered queue to transfer input files",
-    "Started transferring input files",
-    "Finished transferring input files",
-    "Entered queue to transfer output files",
-    "Started transferring output files",
-    "Finished transferring output files",
-)
-
 
 _NO_TIME: Final = "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  "
 

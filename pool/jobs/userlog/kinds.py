@@ -57,6 +57,16 @@ KINDS: Final[dict[int, EventKind]] = {
     46: EventKind("DATAFLOW_JOB_SKIPPED", "DataflowJobSkippedEvent"),
     47: EventKind("COMMON_FILES", "CommonFilesEvent"),
 }
+TRANSFER_TYPES: Final = (
+    "NONE",
+    "Entered queue to transfer input files",
+    "Started transferring input files",
+    "Finished transferring input files",
+    "Entered queue to transfer output files",
+    "Started transferring output files",
+    "Finished transferring output files",
+)
+"""What events 040 say, by their number."""
 
 
 def kind_of(number: int) -> EventKind:

@@ -142,3 +142,11 @@ def test_tables_are_printed_without_slow_packages(argv: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=files)
     assert done.stderr.strip() == "0"
     assert done.stdout
+
+
+def test_condor_dagman_imports_nothing_that_no_graph_needs() -> None:
+    """Its start is most of what a small graph, or its recovery, costs."""
+    needless = ("numpy", "rich", "psutil", "lark", "cryptography", "asyncio", "pool.jobs.userlog.event_log")
+    code = f"import minipool.dagman.main; print(*sorted(name for name in {needless!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-S", "-c", PATH + code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from minipool.dagman.nodes_log import NodesLog, Replay
+import pytest
+
+from minipool.dagman.nodes_log import NodesLog, Replay, name_of
 from pool.dag.course import happenings as it
 from pool.dag.course.states import LIMIT_LOWERED
 from pool.dag.language.reader import read
+from pool.jobs.userlog.reader import EventReader
 
 DAG = "JOB A n.sub\nJOB B n.sub\nJOB C n.sub NOOP\nJOB D n.sub\n"
 JOBS = """000 (002.000.000) 2026-11-22 19:00:33 Job submitted from host: <127.0.0.1:9618>
@@ -46,6 +49,25 @@ def test_the_jobs_of_nodes_are_told_and_no_others(tmp_path: Path) -> None:
         ("JobEnded", it.JobEnded(0, 2, 0, 3)),
         ("JobEnded", it.JobEnded(0, 2, 1, None, 9)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("note", "name"),
+    [
+        ('[ DAGNodeName = "A"; JobBatchName = "x.dag+1" ]', "A"),
+        ('[ DAGNodeName = "A" ]', "A"),
+        (r'[ DAGNodeName = "A\"B"; JobBatchName = "x" ]', 'A"B'),
+        (r'[ Own = "DAGNodeName = \"B\""; DAGNodeName = "A" ]', "A"),
+        ("DAG Node: A", "A"),
+        ('[ JobBatchName = "x.dag+1" ]', ""),
+        ("A", ""),
+    ],
+)
+def test_the_nodes_name_is_found_in_every_form_of_note(note: str, name: str) -> None:
+    (logged,) = EventReader().feed(
+        f"000 (002.000.000) 2026-11-22 19:00:33 Job submitted from host: <>\n    {note}\n...\n"
+    )
+    assert name_of(logged) == name
 
 
 def test_a_job_that_a_lowered_limit_removed_is_known_for_that(tmp_path: Path) -> None:
