@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -69,15 +70,13 @@ def pack_entry(name: bytes, facts: Facts) -> bytes:
     return _NAME.pack(len(name)) + name + facts.pack()
 
 
-def read_entries(data: bytes) -> list[tuple[bytes, Facts]]:
-    """The entries of a directory; struct.error when they are anything else."""
-    found: list[tuple[bytes, Facts]] = []
+def read_entries(data: bytes) -> Iterator[tuple[bytes, Facts]]:
+    """The entries of a directory, one by one as they are taken; struct.error when they are anything else."""
     at = 0
     while at < len(data):
         (length,) = _NAME.unpack_from(data, at)
         at += _NAME.size
         name = data[at : at + length]
         at += length
-        found.append((name, Facts._make(_FACTS.unpack_from(data, at))))
+        yield name, Facts._make(_FACTS.unpack_from(data, at))
         at += _FACTS.size
-    return found

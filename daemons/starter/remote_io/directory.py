@@ -12,7 +12,7 @@ import errno
 import math
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,6 +36,26 @@ HIDDEN: Final = ".remote_io_{}_{}"
 """The name of a file that was removed while it is open."""
 
 
+class _Listing:
+    """What is in a directory, in the order in which it was told; of a long one only what was asked for is read."""
+
+    def __init__(self, data: bytes) -> None:
+        here = Facts(stat.S_IFDIR, 0, 0, 0, 0, 0, 0, 0, 0, 1)
+        self._known = [(b".", here), (b"..", here)]
+        self._rest = read_entries(data)
+
+    def behind(self, at: int) -> Iterator[tuple[bytes, Facts]]:
+        """The entries from this one on."""
+        while True:
+            while at >= len(self._known):
+                entry = next(self._rest, None)
+                if entry is None:
+                    return
+                self._known.append(entry)
+            yield self._known[at]
+            at += 1
+
+
 @dataclass
 class _Handle:
     """Somebody has a file open, or reads a directory."""
@@ -45,7 +65,7 @@ class _Handle:
     writes: bool = False
     appends: bool = False
     reader: Reader = field(default_factory=Reader)
-    entries: list[tuple[bytes, Facts]] | None = None
+    listing: _Listing | None = None
     listed_at: float = 0.0
 
 
@@ -453,19 +473,17 @@ class HomeDirectory:
     async def _readdir(self, asked: Asked) -> bytes:
         number, at, size, *_ = asked.fields(wire.READ_IN)
         handle = self._handle(number)
-        if handle.entries is None or at == 0:
+        if handle.listing is None or at == 0:
             handle.listed_at = trio.current_time()
             done = await self._home.ask(self._tree, "list", self._node(asked.node).path)
-            here = Facts(stat.S_IFDIR, 0, 0, 0, 0, 0, 0, 0, 0, 1)
-            handle.entries = [(b".", here), (b"..", here), *read_entries(done.data)]
-        return self._listing(handle, asked.op == Op.READDIRPLUS, at, size)
+            handle.listing = _Listing(done.data)
+        return self._listed(handle, handle.listing, asked.op == Op.READDIRPLUS, at, size)
 
-    def _listing(self, handle: _Handle, plus: bool, at: int, size: int) -> bytes:
+    def _listed(self, handle: _Handle, listing: _Listing, plus: bool, at: int, size: int) -> bytes:
         """As many entries as there is room for, from this one on; with `plus`, what each of them is."""
-        assert handle.entries is not None
         found = bytearray()
         each = _ENTRY_BYTES if plus else 0
-        for next_, (name, facts) in enumerate(handle.entries[at:], at + 1):
+        for next_, (name, facts) in enumerate(listing.behind(at), at + 1):
             packed = wire.dirent(facts.inode, next_, facts.mode, name)
             if len(found) + each + len(packed) > size:
                 break
