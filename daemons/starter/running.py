@@ -31,7 +31,8 @@ from daemons.starter.launch.container import started_in
 from daemons.starter.launch.context import Context
 from daemons.starter.launch.criu import CriuFailed, forget_images, restore
 from daemons.starter.launch.terms import Terms
-from daemons.starter.launch.virtual_machine import VmBody, judged, saved, start_vm, tell_of_start
+from daemons.starter.launch.virtual_machine import judged, saved, start_vm, tell_of_start
+from daemons.starter.launch.vm_body import VmBody
 from daemons.starter.live.shell import Shells
 from daemons.starter.report.local_link import Link
 from daemons.starter.report.result import ActivationResult, HoldJob

@@ -13,13 +13,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final
 
 from pool.base.errors import UserError
 from pool.classad import ClassAd
-from pool.execute.vm import DISKS, MAC, MONITOR, STATE, STATE_NODE, Disk, keeps_state, read_disks
+from pool.execute.vm import BRIDGE, DISKS, MAC, MONITOR, STATE, STATE_NODE, Disk, keeps_state, read_disks
 
 _TRANSLATED_MB: Final = 64
+NO_LIMIT: Final = 10000
+"""How many virtual machines a slot has room for, in HTCondor's ads, where there is no limit."""
 _FORBIDDEN: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 """System calls that QEMU itself gives up."""
 
@@ -61,10 +64,15 @@ class Hypervisor:
     """The program that makes disk images."""
     accelerator: str
     networks: tuple[str, ...] = ()
+    """Their types; what names none gets the first."""
     machine: str = "x86_64"
     """The kind of processor, which has a board."""
     firmware: str = ""
     """The file with what starts a guest; QEMU's own, when it is empty."""
+    bridge: str = ""
+    """The machine's bridge that guests may be plugged into."""
+    soft_suspend: bool = False
+    """Whether a suspended guest keeps its memory."""
     timeout_s: float = 300.0
     status_s: float = 60.0
 
@@ -77,6 +85,8 @@ class Hypervisor:
             "networks": ",".join(self.networks),
             "machine": self.machine,
             "firmware": self.firmware,
+            "bridge": self.bridge,
+            "soft_suspend": "true" if self.soft_suspend else "",
             "timeout_s": repr(self.timeout_s),
             "status_s": repr(self.status_s),
         }
@@ -93,6 +103,8 @@ class Hypervisor:
             tuple(filter(None, packed["networks"].split(","))),
             packed["machine"],
             packed["firmware"],
+            packed["bridge"],
+            bool(packed["soft_suspend"]),
             float(packed["timeout_s"]),
             float(packed["status_s"]),
         )
@@ -121,9 +133,14 @@ def words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
         command += ["-device", "ich9-ahci,id=sata"]
     for number, disk in enumerate(disks):
         command += _disk_words(number, disk)
-    if keeps_state(job):
+    if has_state(job, hypervisor):
         command += ["-blockdev", blockdev(STATE_NODE, "qcow2", STATE)]
     return [*command, *_network_words(job, hypervisor)]
+
+
+def has_state(job: ClassAd, hypervisor: Hypervisor) -> bool:
+    """Whether the guest's memory may have to be written into a file."""
+    return keeps_state(job) or not hypervisor.soft_suspend
 
 
 def usual(program: str, accelerator: str, board: Board) -> list[str]:
@@ -157,20 +174,41 @@ def _disk_words(number: int, disk: Disk) -> list[str]:
     return ["-blockdev", image, "-device", f"{device},drive={node},bootindex={number}"]
 
 
-def _network_words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
+def network_of(job: ClassAd, hypervisor: Hypervisor) -> str:
+    """The type of the job's network; empty where it has none. UserError where the machine has none for it."""
     if not job.eval_bool("JobVMNetworking", False):
-        return []
+        return ""
     wanted = (job.eval_str("JobVMNetworkingType") or "").lower()
     if not hypervisor.networks or (wanted and wanted not in hypervisor.networks):
         raise UserError(
             f"this machine has no network{f' of type {wanted}' if wanted else ''} for virtual machines",
             expected=", ".join(hypervisor.networks) or "a machine with VM_Networking",
         )
+    return wanted or hypervisor.networks[0]
+
+
+def _network_words(job: ClassAd, hypervisor: Hypervisor) -> list[str]:
+    """The card of a guest in QEMU's own network; one of a bridge is plugged in later."""
+    kind, address = network_of(job, hypervisor), hardware_address(job)
+    if not kind or kind == BRIDGE:
+        return []
+    card = "virtio-net-pci,netdev=net,romfile=" + (f",mac={address}" if address else "")
+    return ["-netdev", "user,id=net", "-device", card]
+
+
+def hardware_address(job: ClassAd) -> str:
+    """That of the guest's card, as far as the job says it."""
     address = job.eval_str("JobVM_MACADDR") or ""
     if address and MAC.fullmatch(address) is None:
         raise UserError(f"JobVM_MACADDR = {address}", expected="six pairs of hexadecimal digits between colons")
-    card = "virtio-net-pci,netdev=net,romfile=" + (f",mac={address}" if address else "")
-    return ["-netdev", "user,id=net", "-device", card]
+    return address
+
+
+def bridged_card(job: ClassAd) -> dict[str, Any]:
+    """The card of a guest on a bridge, as QEMU is told of it. Its address is its own wherever it goes."""
+    own = sha256((job.eval_str("GlobalJobId") or "").encode()).digest()[:3]
+    address = hardware_address(job) or f"52:54:00:{own.hex(':')}"
+    return {"driver": "virtio-net-pci", "netdev": "net", "id": "card", "romfile": "", "mac": address}
 
 
 def overlay_words(images: str, disk: Disk) -> list[str]:
@@ -204,6 +242,6 @@ def platform(hypervisor: Hypervisor, version: str, cpuinfo: str) -> str:
 
 
 def room(total_mb: int, number: int, others: Sequence[ClassAd]) -> dict[str, int]:
-    """What is left for a virtual machine in a slot, beside those of the `others`."""
+    """What is left for a virtual machine in a slot, beside those of the `others`; a `number` of 0 is no limit."""
     used = sum(job.eval_int("JobVMMemory") or 0 for job in others)
-    return {"VM_Memory": max(0, total_mb - used), "VM_AvailNum": max(0, number - len(others))}
+    return {"VM_Memory": max(0, total_mb - used), "VM_AvailNum": max(0, number - len(others)) if number else NO_LIMIT}

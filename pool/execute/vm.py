@@ -38,13 +38,18 @@ _DEVICE: Final = re.compile(r"(vd|sd|hd)[a-z]\d*")
 _PLACES: Final = {"vd": 20, "sd": 6, "hd": 4}
 """How many disks of a kind there can be."""
 MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
-NETWORKS: Final = ("nat", "user")
-"""Both are QEMU's own user-mode network: the machine's, as any program of the job's account could use it."""
+BRIDGE: Final = "bridge"
+NETWORKS: Final = ("nat", "user", BRIDGE)
+"""The first two are QEMU's own user-mode network: the machine's, as any program of the job's account could use it."""
 
 
 def taken_off(reason: str, now: float) -> dict[str, Any]:
     """What the ads of a machine say that runs none for the time being."""
     return {HAS: False, "VMOfflineReason": reason, "VMOfflineTime": int(now), "OfflineUniverses": ["VM", Universe.VM]}
+
+
+WITHOUT_DEFAULT: Final = ("user", "nat", BRIDGE)
+"""Which network a job has that names none, where VM_NETWORKING_DEFAULT_TYPE names none either: the first there is."""
 
 
 class Disk(NamedTuple):

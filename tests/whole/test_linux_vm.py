@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,18 +14,21 @@ import pytest
 from tests.whole.guests import MACHINE, REAL
 from tests.whole.hosts import four_hosts
 from tests.whole.linux_guests import Kernel, kernel, why_not, with_busybox
-from tests.whole.real_pool import RealPool
+from tests.whole.real_pool import RealPool, real_pool
 
 pytestmark = [REAL, pytest.mark.slow, pytest.mark.timeout(900)]
 TOOLS = ("syslinux", "mformat", "mcopy")
 LAST = 120
 BOOTS_S = 300.0
 DISK_SECTORS = 65536
-INIT = f"""\
+BEGIN = """\
 #!/bin/busybox sh
 /bin/busybox mkdir -p /proc /dev /sbin /usr/bin /usr/sbin
 /bin/busybox --install -s
 mount -t proc proc /proc
+"""
+INIT = f"""\
+{BEGIN}
 echo Linux $(uname -r) on $(hostname)
 number=0
 while [ $number -lt {LAST} ]; do number=$((number + 1)); echo $number; sleep 0.2; done
@@ -45,10 +51,13 @@ queue
 """
 
 
-def put_linux(home: Path, linux: Kernel) -> None:
+def put_linux(home: Path, linux: Kernel, init: str = INIT, drivers: Sequence[str] = ()) -> None:
     """disk.img: a file system with a boot loader, the kernel and an initramfs that counts."""
     guest = with_busybox()
-    guest.write("/init", INIT.encode(), 0o755)
+    modules = dict(one for driver in drivers for one in linux.module(driver))
+    for name, content in modules.items():
+        guest.write(f"/modules/{name}.ko", content)
+    guest.write("/init", init.format(modules=" ".join(modules)).encode(), 0o755)
     files = {"vmlinuz": linux.image.read_bytes(), "initrd": guest.archive(), "syslinux.cfg": BOOT.encode()}
     disk = home / "disk.img"
     _run("mformat", "-C", "-i", disk, "-T", DISK_SECTORS, "-h", 16, "-s", 63, "::")
@@ -69,10 +78,15 @@ def counted(pool: RealPool, cluster: str) -> int:
     return max((int(line) for line in said.split() if line.isdigit()), default=0)
 
 
-def test_linux_boots_stands_still_and_goes_on_on_another_host() -> None:
+def the_kernel() -> Kernel:
     linux, missing = kernel(), [tool for tool in TOOLS if shutil.which(tool) is None]
     if linux is None or missing:
         pytest.skip(why_not() or f"takes the programs {', '.join(missing)}")
+    return linux
+
+
+def test_linux_boots_stands_still_and_goes_on_on_another_host() -> None:
+    linux = the_kernel()
     with four_hosts(NUM_CPUS="1", MEMORY="1024", **MACHINE) as hosts:
         submit = hosts.submit
         home = submit.place("vm")
@@ -102,3 +116,54 @@ def _twice_the_same(pool: RealPool, cluster: str) -> int:
     """How far a guest has counted that does not count; a running one would be further the next time."""
     first = counted(pool, cluster)
     return first if first == counted(pool, cluster) else 0
+
+
+BRIDGE = "vmtest0"
+HOST, GUEST = "10.97.0.1", "10.97.0.2"
+PINGS = f"""\
+{BEGIN}
+for module in {{modules}}; do insmod /modules/$module.ko; done
+ip address add {GUEST}/24 dev eth0; ip link set eth0 up
+number=0
+while [ $number -lt {LAST} ]; do ping -c 1 -W 2 {HOST} > /dev/null && number=$((number + 1)) && echo $number; done
+poweroff -f
+"""
+BRIDGED = JOB.replace("vm_checkpoint = true", "vm_networking = true").replace("requirements =", "#")
+
+
+@contextmanager
+def a_bridge() -> Iterator[None]:
+    """A network of this machine's, in which it has an address."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("takes root's rights and the program ip")
+    _run("ip", "link", "add", "name", BRIDGE, "type", "bridge")
+    try:
+        _run("ip", "address", "add", f"{HOST}/24", "dev", BRIDGE)
+        _run("ip", "link", "set", "dev", BRIDGE, "up")
+        yield
+    finally:
+        _run("ip", "link", "del", "dev", BRIDGE)
+
+
+def ports() -> list[str]:
+    """Who is plugged into the bridge."""
+    return os.listdir(f"/sys/class/net/{BRIDGE}/brif")
+
+
+def test_linux_on_a_bridge_of_its_machine_reaches_that_also_after_it_was_put_away() -> None:
+    linux = the_kernel()
+    network = {"VM_NETWORKING": True, "VM_NETWORKING_TYPE": "bridge", "VM_NETWORKING_BRIDGE_INTERFACE": BRIDGE}
+    with a_bridge(), real_pool(NUM_CPUS=1, MEMORY=1024, **MACHINE, **network) as pool:
+        home = pool.place("vm")
+        put_linux(home, linux, PINGS, ["virtio_pci", "virtio_net"])
+        cluster = str(pool.submit(BRIDGED, cwd=home))
+        pool.until(lambda: counted(pool, cluster) > 3, "the host to answer Linux", deadline_s=BOOTS_S)
+        assert len(ports()) == 1
+        pool.tool("condor_suspend", cluster)
+        pool.until(lambda: not ports(), "Linux to be put away", deadline_s=BOOTS_S)
+        before = counted(pool, cluster)
+        pool.tool("condor_continue", cluster)
+        pool.until(lambda: counted(pool, cluster) > before, "the host to answer again", deadline_s=BOOTS_S)
+        (ad,) = pool.until_done(int(cluster))
+        assert ad.eval("ExitCode") == 0
+        pool.until(lambda: not ports(), "the end of its cable")

@@ -52,21 +52,49 @@ def test_a_virtual_machine_runs_and_its_console_and_disk_come_back() -> None:
 @REAL
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_it_stands_still_goes_on_and_shuts_itself_down_when_it_has_to_leave() -> None:
+@pytest.mark.parametrize("keeps_memory", [False, True])
+def test_it_stands_still_goes_on_and_shuts_itself_down_when_it_has_to_leave(keeps_memory: bool) -> None:
+    with real_pool(NUM_CPUS=1, VM_SOFT_SUSPEND=keeps_memory, **MACHINE) as pool:
+        home = pool.place("vm")
+        put_disk(home, last=FOR_EVER)
+        cluster = pool.submit(JOB + "queue\n", cwd=home)
+        pool.until(lambda: counted(pool, cluster) > 3, "the guest to count")
+        (job,) = pool.jobs(str(cluster))
+        qemu = job.eval_int("JobPid", 0)
+        pool.tool("condor_suspend", str(cluster))
+        pool.until_status(cluster, 7)
+        (log,) = pool.directory.glob("log/StarterLog.slot1_1")
+        (slot,) = (ad for ad in pool.slots() if ad.eval("State") == "Claimed")
+        assert (slot.eval("VM_Guest_Mem"), slot.eval("JobVM_VCPUS"), slot.eval("VM_AvailNum")) == (32, 1, 1)
+        if not keeps_memory:
+            pool.until(lambda: "is put away" in log.read_text(), "its memory to be free")
+            assert not os.path.exists(f"/proc/{qemu}")
+        still = pool.until(lambda: _twice_the_same(pool, cluster), "the guest to stand still")
+        pool.tool("condor_continue", str(cluster))
+        pool.until(lambda: counted(pool, cluster) > still, "the guest to go on")
+        assert os.path.exists(f"/proc/{qemu}") == keeps_memory
+        pool.tool("condor_hold", str(cluster))
+        pool.until_status(cluster, 5)
+        assert "The job is asked to leave" in log.read_text()
+        assert "The job is killed" not in log.read_text()
+
+
+@REAL
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_it_has_to_leave_while_it_is_put_away_and_shuts_itself_down_all_the_same() -> None:
     with real_pool(NUM_CPUS=1, **MACHINE) as pool:
         home = pool.place("vm")
         put_disk(home, last=FOR_EVER)
         cluster = pool.submit(JOB + "queue\n", cwd=home)
         pool.until(lambda: counted(pool, cluster) > 3, "the guest to count")
         pool.tool("condor_suspend", str(cluster))
-        pool.until_status(cluster, 7)
-        still = pool.until(lambda: _twice_the_same(pool, cluster), "the guest to stand still")
-        pool.tool("condor_continue", str(cluster))
-        pool.until(lambda: counted(pool, cluster) > still, "the guest to go on")
-        pool.tool("condor_hold", str(cluster))
-        pool.until_status(cluster, 5)
         (log,) = pool.directory.glob("log/StarterLog.slot1_1")
-        assert "The job is asked to leave" in log.read_text()
+        pool.until(lambda: "is put away" in log.read_text(), "its memory to be free")
+        pool.tool("condor_vacate_job", str(cluster))
+        pool.until(lambda: "is taken out again" in log.read_text(), "the guest to be asked")
+        pool.until(lambda: log.read_text().count("The virtual machine runs") == 2, "it to begin anew")
+        pool.until(lambda: counted(pool, cluster) > 3, "the guest to count again")
         assert "The job is killed" not in log.read_text()
 
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from daemons.host.account import Account, fallback_account
 from daemons.host.programs import ProgramError, run_blocking
+from daemons.host.tap import TUN, is_bridge
 from pool.config import Config
 from pool.execute import hypervisor as qemu
 from pool.execute import vm
@@ -118,6 +119,8 @@ def _found(config: Config, machine: str) -> VirtualMachines:
         networks,
         machine,
         firmware,
+        bridge=config.str("VM_NETWORKING_BRIDGE_INTERFACE", default=""),
+        soft_suspend=config.bool("VM_SOFT_SUSPEND"),
         timeout_s=config.seconds("VM_GAHP_REQ_TIMEOUT"),
         status_s=max(30.0, config.seconds("VM_STATUS_INTERVAL")),
     )
@@ -211,19 +214,32 @@ def _is_open_to(account: Account, path: str) -> bool:
 
 
 def _networks(config: Config, program: str) -> tuple[tuple[str, ...], list[str]]:
-    """The types of networks that jobs can have."""
+    """The types of networks that jobs can have, that of those which name none first; and what the log says of it."""
     if not config.bool("VM_NETWORKING"):
         return (), []
     wanted = [one.strip('"').lower() for one in config.list("VM_NETWORKING_TYPE")]
     if not wanted:
         return (), ["VM_NETWORKING is true, but VM_NETWORKING_TYPE names no type: virtual machines have no network"]
-    if "user" not in _asked(program, "-netdev", "help").split():
-        return (), ["Virtual machines have no network: this QEMU has no user-mode network"]
-    unknown = [one for one in wanted if one not in vm.NETWORKS]
-    remarks = [
-        f"VM_NETWORKING_TYPE has {one}: virtual machines can only have {' or '.join(vm.NETWORKS)}" for one in unknown
-    ]
+    objections = {one: _objection(config, program, one) for one in dict.fromkeys(wanted)}
+    remarks = [f"VM_NETWORKING_TYPE has {one}: {why}" for one, why in objections.items() if why]
+    found = [one for one, why in objections.items() if not why]
     default = config.str("VM_NETWORKING_DEFAULT_TYPE", default="").strip('" ').lower()
-    if default and default not in wanted:
-        remarks.append(f"VM_NETWORKING_DEFAULT_TYPE = {default} is not one of VM_NETWORKING_TYPE")
-    return tuple(one for one in dict.fromkeys(wanted) if one in vm.NETWORKS), remarks
+    if default and default not in found:
+        remarks.append(f"VM_NETWORKING_DEFAULT_TYPE = {default} is no network that virtual machines have here")
+    order = (default, *vm.WITHOUT_DEFAULT)
+    return tuple(sorted(found, key=lambda one: order.index(one) if one in order else len(order))), remarks
+
+
+def _objection(config: Config, program: str, network: str) -> str:
+    """Why there is no network of this type; empty where there is."""
+    if network not in vm.NETWORKS:
+        return f"virtual machines can only have {', '.join(vm.NETWORKS)}"
+    if network != vm.BRIDGE:
+        has_one = "user" in _asked(program, "-netdev", "help").split()
+        return "" if has_one else "this QEMU has no user-mode network"
+    name = config.str("VM_NETWORKING_BRIDGE_INTERFACE", default="")
+    if not is_bridge(name):
+        return f"VM_NETWORKING_BRIDGE_INTERFACE = {name} is no bridge of this machine"
+    if os.geteuid() != 0 or not os.path.exists(TUN):
+        return f"it takes root's rights and {TUN}"
+    return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -52,6 +53,20 @@ class Monitor:
                 try:
                     await self._send(json.dumps(order).encode() + b"\n")
                     return await self._answer()
+                except OSError as error:
+                    raise MonitorError(f"QEMU is gone: {error.strerror}") from None
+
+    async def give(self, name: str, descriptor: int) -> None:
+        """Have it keep this descriptor of ours, by a name."""
+        async with self._one_at_a_time:
+            self._number += 1
+            order = {"execute": "getfd", "id": self._number, "arguments": {"fdname": name}}
+            given = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
+            with self._limit("getfd"):
+                try:
+                    data = json.dumps(order).encode() + b"\n"
+                    await self._send(data[await self._socket.sendmsg([data], given) :])
+                    await self._answer()
                 except OSError as error:
                     raise MonitorError(f"QEMU is gone: {error.strerror}") from None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.startd.machine.vm_trial import find_vm
+from daemons.startd.machine.vm_trial import _networks, find_vm
 from pool.classad import ClassAd
 from pool.config import Config
 from pool.execute import hypervisor as qemu
@@ -49,6 +49,19 @@ def test_other_kinds_of_machines_have_none(execute: Path) -> None:
     )
 
 
+def test_a_type_that_is_not_run_here_is_told(execute: Path) -> None:
+    found = find_vm(knobs(execute, VM_TYPE="xen"))
+    assert (found.hypervisor, found.problem) == (None, "VM_TYPE = xen: kvm is the only type that there is")
+    assert find_vm(knobs(execute, VM_TYPE="")).problem == "", "none are wanted"
+
+
+def test_without_a_type_there_is_no_network(execute: Path) -> None:
+    assert _networks(knobs(execute, VM_NETWORKING_TYPE="nat"), "/no/such") == ((), [])
+    networks, (remark,) = _networks(knobs(execute, VM_NETWORKING="true"), "/no/such")
+    assert networks == ()
+    assert "VM_NETWORKING_TYPE names no type" in remark
+
+
 @REAL
 def test_a_guest_of_aarch64_that_switches_itself_off_is_enough(execute: Path) -> None:
     firmware = execute / "uefi.fd"
@@ -64,7 +77,7 @@ def test_a_guest_of_aarch64_that_switches_itself_off_is_enough(execute: Path) ->
     not any(map(Path.exists, map(Path, qemu.FIRMWARE))), reason="takes UEFI for aarch64 (qemu-efi-aarch64)"
 )
 def test_the_firmware_of_a_guest_of_aarch64_looks_for_a_system_on_its_disk(execute: Path) -> None:
-    found = find_vm(knobs(execute), "aarch64")
+    found = find_vm(knobs(execute, VM_SOFT_SUSPEND="true"), "aarch64")
     assert found.hypervisor is not None
     (execute / "_condor_vm").mkdir()
     (execute / "a.img").write_bytes(b"\0" * (2 << 20))
@@ -77,3 +90,41 @@ def test_the_firmware_of_a_guest_of_aarch64_looks_for_a_system_on_its_disk(execu
             said += line
         guest.kill()
     assert b"PciRoot" in said
+
+
+HAS_USER = "#!/bin/sh\necho user\n"
+
+
+@pytest.mark.parametrize(
+    ("listed", "default", "found"),
+    [
+        ("nat, bridge, user", "", ("user", "nat")),
+        ("nat, bridge", "", ("nat",)),
+        ("nat, user", "nat", ("nat", "user")),
+        ("bridge", "", ()),
+    ],
+)
+def test_a_job_that_names_no_network_gets_the_default_type(
+    execute: Path, listed: str, default: str, found: tuple[str, ...]
+) -> None:
+    program = execute / "qemu"
+    program.write_text(HAS_USER)
+    program.chmod(0o755)
+    told = {"VM_NETWORKING": "true", "VM_NETWORKING_TYPE": listed, "VM_NETWORKING_DEFAULT_TYPE": default}
+    networks, remarks = _networks(knobs(execute, VM_NETWORKING_BRIDGE_INTERFACE="no-such", **told), str(program))
+    assert networks == found
+    no_bridge = "VM_NETWORKING_TYPE has bridge: VM_NETWORKING_BRIDGE_INTERFACE = no-such is no bridge of this machine"
+    assert remarks == ([no_bridge] if "bridge" in listed else [])
+
+
+def test_a_default_type_that_is_no_network_here_is_told(execute: Path) -> None:
+    program = execute / "qemu"
+    program.write_text(HAS_USER)
+    program.chmod(0o755)
+    told = {"VM_NETWORKING": "true", "VM_NETWORKING_TYPE": "nat, passt", "VM_NETWORKING_DEFAULT_TYPE": "passt"}
+    networks, remarks = _networks(knobs(execute, **told), str(program))
+    assert networks == ("nat",)
+    assert remarks == [
+        "VM_NETWORKING_TYPE has passt: virtual machines can only have nat, user, bridge",
+        "VM_NETWORKING_DEFAULT_TYPE = passt is no network that virtual machines have here",
+    ]

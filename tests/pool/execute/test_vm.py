@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,7 +14,7 @@ from pool.execute import hypervisor as qemu
 from pool.execute import vm
 from pool.execute.plan import ExecuteSurroundings, plan_job
 
-TCG = qemu.Hypervisor("/usr/bin/qemu-system-x86_64", "/usr/bin/qemu-img", "tcg", ("nat",))
+TCG = qemu.Hypervisor("/usr/bin/qemu-system-x86_64", "/usr/bin/qemu-img", "tcg", ("nat",), soft_suspend=True)
 
 
 def a_job(**more: object) -> ClassAd:
@@ -81,6 +82,29 @@ def test_a_network_is_there_for_those_that_ask_and_only_where_the_machine_has_on
         qemu.words(a_job(JobVMNetworking=True, JobVM_MACADDR="a,b"), TCG)
 
 
+def test_a_guest_that_is_put_away_when_it_is_suspended_has_a_file_for_its_memory() -> None:
+    (disk,) = after(qemu.words(a_job(), TCG), "-blockdev")
+    both = after(qemu.words(a_job(), replace(TCG, soft_suspend=False)), "-blockdev")
+    assert both[0] == disk
+    assert json.loads(both[1])["file"]["filename"] == "_condor_vm/state.qcow2"
+
+
+def test_a_job_that_names_no_network_gets_the_machines_first() -> None:
+    machine = qemu.Hypervisor("q", "i", "tcg", ("bridge", "nat"), bridge="br0")
+    assert qemu.network_of(a_job(), machine) == ""
+    assert qemu.network_of(a_job(JobVMNetworking=True), machine) == "bridge"
+    assert qemu.network_of(a_job(JobVMNetworking=True, JobVMNetworkingType="NAT"), machine) == "nat"
+    assert after(qemu.words(a_job(JobVMNetworking=True), machine), "-netdev") == [], "it is plugged in later"
+    assert qemu.Hypervisor.read(machine.packed()) == machine
+
+
+def test_cards_on_a_bridge_have_different_addresses_and_each_job_keeps_its_own() -> None:
+    addresses = [qemu.bridged_card(a_job(GlobalJobId=name))["mac"] for name in ("ap#1.0#5", "ap#2.0#5", "ap#1.0#5")]
+    assert addresses[0] == addresses[2] != addresses[1]
+    assert all(vm.MAC.fullmatch(address) and address.startswith("52:54:00:") for address in addresses)
+    assert qemu.bridged_card(a_job(JobVM_MACADDR="52:54:00:12:34:56"))["mac"] == "52:54:00:12:34:56"
+
+
 def test_one_that_may_go_on_elsewhere_has_a_processor_that_others_have() -> None:
     kvm = qemu.Hypervisor("q", "i", "kvm")
     assert after(qemu.words(a_job(), kvm), "-cpu") == ["max"]
@@ -126,6 +150,7 @@ def test_only_what_qemu_has_against_the_disks_and_processors_is_the_jobs_fault(
 def test_what_is_left_for_a_virtual_machine_is_what_others_have_not() -> None:
     assert qemu.room(1000, 2, []) == {"VM_Memory": 1000, "VM_AvailNum": 2}
     assert qemu.room(1000, 2, [a_job(), a_job(JobVMMemory=950)]) == {"VM_Memory": 0, "VM_AvailNum": 0}
+    assert qemu.room(1000, 0, [a_job()])["VM_AvailNum"] == 10000, "no limit"
 
 
 ARM = qemu.Hypervisor("/usr/bin/qemu-system-aarch64", "i", "tcg", ("nat",), "aarch64", "/uefi.fd")

@@ -31,6 +31,12 @@ def test_a_sleeping_slot_looks_as_a_job_would_find_it() -> None:
     assert slot["State"] == "Owner"
 
 
+def test_a_sleeping_slot_is_idle_since_the_beginning_of_time_as_in_htcondor() -> None:
+    """So condor_status shows a time since 1970, and a job may ask for slots that have been idle for however long."""
+    ad = offline_ad(ClassAd({"EnteredCurrentActivity": 5, "MyCurrentTime": 1_700_000_000}), SleepState.S3)
+    assert (ad["EnteredCurrentActivity"], ad["EnteredCurrentState"], ad["MyCurrentTime"]) == (0, 0, 1_700_000_000)
+
+
 def test_what_was_noted_of_an_offline_slot_stays() -> None:
     ad = ClassAd(
         {"Name": "slot1@n", "MachineLastMatchTime": 5, "slot2_MachineLastMatchTime": 6, "MachineMatchCount": 1}

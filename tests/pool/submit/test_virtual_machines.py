@@ -81,7 +81,7 @@ def test_nothing_comes_back_with_vm_no_output_vm(place: Place) -> None:
         ("vm_memory = none", "vm_memory = none is incorrectly specified"),
         ("vm_vcpus = 0", "vm_vcpus = 0 is invalid"),
         ("vm_macaddr = 1:2", "vm_macaddr = 1:2 is no address"),
-        ("vm_networking_type = bridge", "vm_networking_type = bridge is not supported"),
+        ("vm_networking_type = slirp", "vm_networking_type = slirp is not supported"),
         ("vm_disk = b.img:vda:w", "vm_disk names b.img, which is not transferred"),
         ("vm_disk = a.img:vda", "'vm_disk' has incorrect format: a.img:vda"),
         ("vm_disk = a.img:xvda:w", "vm_disk has the device xvda"),
