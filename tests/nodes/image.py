@@ -16,7 +16,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "deploy" / "containers"
 BASE = "minipool-base:latest"
-MPI_BASE = "minipool-mpi:latest"
+MPI_BASES = {"openmpiscript": "minipool-openmpi:latest", "mp2script": "minipool-mpich:latest"}
+"""What has the MPI that a script of the pool is for."""
 REPOSITORY = "minipool-nodes"
 
 

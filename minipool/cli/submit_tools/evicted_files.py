@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minipool.cli.entry.context import open_session
@@ -17,8 +17,9 @@ TOOL = Tool(
     "Show or copy the files that are kept for a job to go on from.",
     "[dir | list | get] JOB-ID...",
     (HELP, VERSION_OPT, DEBUG),
-    notes="dir (the default) prints each job's directory, list what is in it; get copies it to one that has the job's\n"
-    "name. It has to be run where the job's schedd is.",
+    notes="dir (the default) prints each job's directory in SPOOL. list shows the files that the job would go on from\n"
+    "now: those of its newest checkpoint, and what else is kept for it; get copies them to a directory that has the\n"
+    "job's name. It has to be run where the job's schedd is.",
 )
 COMMANDS: Final = {"dir": "dir", "find": "dir", "list": "list", "ls": "list", "get": "get", "fetch": "get"}
 
@@ -60,7 +61,7 @@ def _job_id(word: str) -> JobId:
 def _show(command: str, job: JobId, path: str, *, alone: bool) -> int:
     before = "" if alone else f"{job} "
     try:
-        names = sorted(os.listdir(path))
+        files = _kept(path)
     except FileNotFoundError:
         print(f"{before}No directory; job was never evicted.")
         # Of several jobs some have never been evicted, which is no failure; of one it is the answer.
@@ -73,21 +74,40 @@ def _show(command: str, job: JobId, path: str, *, alone: bool) -> int:
     elif command == "list":
         if before:
             print(before)
-        for name in names:
+        for name in sorted(files):
             print(f"\t{name}")
     else:
-        return _copy(path, str(job), before)
+        return _copy(files, str(job), before)
     return 0
 
 
-def _copy(path: str, target: str, before: str) -> int:
+def _kept(path: str) -> dict[str, str]:
+    """Where the files are, by the names that they have in the sandbox; a checkpoint has a directory of its own."""
+    from pool.files.checkpoint import MANIFEST, newest_first
+    from pool.files.spool import CHECKPOINT
+
+    names = os.listdir(path)
+    files = {name: os.path.join(path, name) for name in names if not name.startswith((CHECKPOINT, "."))}
+    for newest in newest_first(names)[:1]:
+        inside = os.path.join(path, newest)
+        files |= {name: os.path.join(inside, name) for name in os.listdir(inside) if name != MANIFEST}
+    return files
+
+
+def _copy(files: Mapping[str, str], target: str, before: str) -> int:
     if os.path.lexists(target):
         print(f"{before}Destination directory '{target}' exists, not modifying.")
         return 1
     try:
         import shutil
 
-        shutil.copytree(path, target, symlinks=True)
+        os.mkdir(target)
+        for name, path in files.items():
+            to = os.path.join(target, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.copytree(path, to, symlinks=True)
+            else:
+                shutil.copy2(path, to, follow_symlinks=False)
     except OSError as error:
         print(f"{before}Copy failed: {error}")
         return 1

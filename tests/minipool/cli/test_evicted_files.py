@@ -32,6 +32,20 @@ def test_one_jobs_files_are_shown_and_copied(spool: Path, capsys: pytest.Capture
     assert "exists, not modifying" in capsys.readouterr().out
 
 
+def test_a_job_that_makes_checkpoints_goes_on_from_its_newest(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2):
+        checkpoint = spool / f"_condor_checkpoint_{number:04d}"
+        checkpoint.mkdir()
+        (checkpoint / "_condor_checkpoint_MANIFEST").write_text("")
+        (checkpoint / "state").write_text(f"{number}")
+    (spool / ".checkpoint.next").mkdir()
+    assert main("evicted_files", ["list", "7.0"]) == 0
+    assert main("evicted_files", ["get", "7.0"]) == 0
+    assert capsys.readouterr().out == "\td\n\tstate\nCopied to '7.0'.\n"
+    assert sorted(os.listdir("7.0")) == ["d", "state"]
+    assert Path("7.0/state").read_text() == "2"
+
+
 def test_of_several_jobs_each_is_named(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main("evicted_files", ["DIR", "7.0", "8.1"]) == 0
     assert capsys.readouterr().out == f"7.0 {spool}\n8.1 No directory; job was never evicted.\n"
