@@ -62,14 +62,14 @@ def tool(*command: str | Path) -> None:
 
 
 @contextmanager
-def mounted(path: Path, size: int, make: list[str]) -> Iterator[str]:
+def mounted(path: Path, size: int, make: list[str], options: str = "loop") -> Iterator[str]:
     """A new file system in a file, and its device."""
     path.mkdir()
     image = path.with_suffix(".image")
     with image.open("wb") as file:
         file.truncate(size)
     tool(*make, image)
-    if subprocess.run(["mount", "-o", "loop", image, path], check=False, capture_output=True).returncode:
+    if subprocess.run(["mount", "-o", options, image, path], check=False, capture_output=True).returncode:
         pytest.skip(f"this kernel does not mount what {' '.join(make)} makes")
     try:
         yield subprocess.run(
@@ -91,7 +91,8 @@ def full_disk(path: Path, user: str) -> Iterator[None]:
 @contextmanager
 def quota_of_ext4(path: Path, user: str) -> Iterator[None]:
     """A quota of the user's, as most sites have it."""
-    with mounted(path, 64 << 20, ["mkfs.ext4", "-q", "-O", "quota", "-E", "quotatype=usrquota"]) as device:
+    make = ["mkfs.ext4", "-q", "-O", "quota", "-E", "quotatype=usrquota"]
+    with mounted(path, 64 << 20, make, "loop,usrquota") as device:  # without the option only usage is counted
         limits = (ctypes.c_uint64 * 9)(ROOM_BYTES // 1024, 0, 0, 0, 0, 0, 0, 0, 1)  # the last says: those of blocks
         libc, set_quota = ctypes.CDLL(None, use_errno=True), 0x800008 << 8
         if libc.quotactl(set_quota, device.encode(), pwd.getpwnam(user).pw_uid, limits):

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 CALLS = r"""
-import ctypes, errno, fcntl, mmap, os, socket, threading
+import ctypes, errno, fcntl, mmap, os, shutil, signal, socket, subprocess, threading
 libc = ctypes.CDLL(None, use_errno=True)
 
 def made(name, data=b""):
@@ -151,6 +151,105 @@ def read_only_directory():
     os.chmod("closed", 0o555)
     os.unlink("closed/inner")
 
+def counted_by_processes():
+    made("counter", b"0")
+    children = []
+    for _ in range(4):
+        children.append(os.fork())
+        if not children[-1]:
+            for _ in range(10):
+                with open("counter", "r+") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    count = int(file.read())
+                    file.seek(0)
+                    file.write(str(count + 1))
+            os._exit(0)
+    return [os.waitpid(child, 0)[1] for child in children], read("counter")
+
+def waits_for_lock(lock):
+    with open(made("waited"), "r+b") as file:
+        lock(file, fcntl.LOCK_EX)
+        told, tells = os.pipe()
+        if (pid := os.fork()) == 0:
+            signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
+            with open("waited", "r+b") as again:
+                os.write(tells, b"!")
+                lock(again, fcntl.LOCK_EX)
+                os._exit(0)
+        os.read(told, 1)
+        while open(f"/proc/{pid}/stat").read().split()[2] != "S":
+            pass
+        os.kill(pid, signal.SIGUSR1)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def deeper_than_a_path():
+    top = os.getcwd()
+    for _ in range(50):
+        os.mkdir("d" * 100)
+        os.chdir("d" * 100)
+    made("file", b"deep")
+    found = read("file"), len(os.getcwd()) - len(top)
+    os.chdir(top)
+    subprocess.run(["rm", "-r", "d" * 100], check=True)
+    return found
+
+def names():
+    odd = [b"a b", b"\xff\xfe", b"new\nline", b"-rf", b"*", b"...", b"n" * 255]
+    os.mkdir("odd")
+    for name in odd:
+        made(b"odd/" + name, name)
+    return sorted(os.listdir(b"odd")) == sorted(odd), all(read(b"odd/" + name) == name for name in odd)
+
+def symbolic_links():
+    os.symlink("second link", "first link")
+    os.symlink("first link", "second link")
+    os.symlink("../linked", "group/up")
+    os.symlink("x" * 4095, "long")
+    return os.path.exists("first link"), read("group/up"), len(os.readlink("long"))
+
+def holes_looked_for():
+    fd = os.open("holes", os.O_RDONLY)
+    return os.lseek(fd, 0, os.SEEK_DATA), os.lseek(fd, 0, os.SEEK_HOLE)
+
+def removed_while_open():
+    with open(made("removed", b"kept"), "r+b") as file:
+        os.unlink("removed")
+        hidden = [name for name in os.listdir(".") if name.startswith(".remote_io")]
+        found = file.read(), os.path.exists("removed"), len(hidden)
+    return found
+
+def executed():
+    shutil.copy("/bin/sleep", "sleep")
+    with subprocess.Popen(["./sleep", "60"]) as process:
+        try:
+            os.open("sleep", os.O_WRONLY)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+        finally:
+            process.kill()
+
+def watched():
+    watch = checked(libc.inotify_init())
+    checked(libc.inotify_add_watch(watch, b".", 0x100))
+    made("seen")
+    return len(os.read(watch, 1000)) > 0
+
+def of_others():
+    found = []
+    for act in (
+        lambda: read("theirs/secret"), lambda: read("theirs/public"), lambda: made("theirs/public"),
+        lambda: made("theirs/new"), lambda: os.unlink("theirs/public"), lambda: os.chmod("theirs/public", 0o666),
+        lambda: os.utime("theirs/public"), lambda: os.utime("theirs/public", (1, 1)),
+        lambda: os.truncate("theirs/public", 0), lambda: os.listdir("theirs/closed"),
+        lambda: os.stat("theirs/closed/file"), lambda: os.stat("theirs/secret").st_uid,
+        lambda: os.access("theirs/public", os.W_OK),
+    ):
+        try:
+            found.append(act())
+        except OSError as error:
+            found.append(errno.errorcode[error.errno])
+    return found
+
 for name, act in {
     "shared mapping": shared_mapping,
     "renamed over an open file": renamed_over_an_open_file,
@@ -178,6 +277,19 @@ for name, act in {
     "directory into itself": lambda: os.rename("group", "group/below/again"),
     "name too long": lambda: made("n" * 256),
     "free space": lambda: os.statvfs(".").f_bavail > 0,
+    "counted by processes": counted_by_processes,
+    "a wait for flock is interrupted": lambda: waits_for_lock(fcntl.flock),
+    "a wait for fcntl is interrupted": lambda: waits_for_lock(fcntl.lockf),
+    "deeper than a path": deeper_than_a_path,
+    "names": names,
+    "symbolic links": symbolic_links,
+    "loop": lambda: read("first link"),
+    "link too long": lambda: os.symlink("x" * 4096, "longer"),
+    "holes looked for": holes_looked_for,
+    "removed while open": removed_while_open,
+    "written while it is executed": executed,
+    "inotify": watched,
+    "of others": of_others,
 }.items():
     try:
         print(f"{name}: {act()}")
@@ -211,6 +323,19 @@ O_TMPFILE: ENOTSUP
 directory into itself: EINVAL
 name too long: ENAMETOOLONG
 free space: True
+counted by processes: ([0, 0, 0, 0], b'40')
+a wait for flock is interrupted: 7
+a wait for fcntl is interrupted: 7
+deeper than a path: (b'deep', 5050)
+names: (True, True)
+symbolic links: (False, b'12', 4095)
+loop: ELOOP
+link too long: ENAMETOOLONG
+holes looked for: (0, 10000001)
+removed while open: (b'kept', False, 1)
+written while it is executed: ETXTBSY
+inotify: True
+of others: ['EACCES', b'p', 'EACCES', 'EACCES', 'EACCES', 'EPERM', 'EACCES', 'EPERM', 'EACCES', 'EACCES', 'EACCES', 0, False]
 """
 TOOLS = """set -ex
 export HOME=$PWD
@@ -233,6 +358,12 @@ rm -r repository clone unpacked copied
 
 async def test_calls_that_files_know_do_what_they_do_at_home() -> None:
     async with bench(agent=True) as made:
+        for name, mode in (("secret", 0o600), ("public", 0o644), ("closed/file", 0o644)):
+            path = made.iwd / "theirs" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"p")
+            path.chmod(mode)
+        (made.iwd / "theirs" / "closed").chmod(0o700)
         assert (await program(made, CALLS)).splitlines() == TOLD.split("\n")[1:-1]
 
 
