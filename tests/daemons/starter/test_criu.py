@@ -49,6 +49,37 @@ for n in range(1, 1000001):
         break
 print(os.read(into[0], 100).decode(), n, flush=True)
 """
+SEVERAL = """
+import mmap, os, select, socket, threading, time
+here, there = socket.socketpair()
+shared, gone, poll, beats = mmap.mmap(-1, 8), open("gone", "w+"), select.epoll(), []
+gone.write("kept")
+gone.flush()
+os.remove("gone")
+child = os.fork()
+if child == 0:
+    here.close()
+    while number := there.recv(8):
+        shared[:] = number
+        there.send(b"seen")
+    os._exit(7)
+there.close()
+poll.register(here, select.EPOLLIN)
+beat = lambda: [beats.append(time.sleep(0.01)) for _ in iter(lambda: os.path.exists("go"), True)]
+threading.Thread(target=beat).start()
+mine, n = open("counted", "w"), 0
+while not os.path.exists("go"):
+    n += 1
+    here.send(n.to_bytes(8, "big"))
+    poll.poll()
+    assert (here.recv(8), shared[:]) == (b"seen", n.to_bytes(8, "big"))
+    print(n, child, len(beats), file=mine, flush=True)
+    time.sleep(0.01)
+here.close()
+gone.seek(0)
+print(gone.read(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Two processes that speak by a pair of sockets and by shared memory, a second thread, and a file that is no more."""
 
 
 async def counted(b: Bench, activation: str, more_than: int) -> list[str]:
@@ -112,6 +143,29 @@ async def test_a_program_that_counts_goes_on_where_it_was_in_another_sandbox() -
         assert (end.ending, end.ad["ExitCode"]) == (Ending.EXITED, 0), (end, b.log())
         assert (b.iwd / "out").read_text().startswith("from before ")
         assert not (b.iwd / "_condor_criu").exists()
+
+
+@REAL
+async def test_processes_and_threads_go_on_with_what_is_between_them() -> None:
+    async with bench(agent=True, criu=CRIU) as b:
+        job = python_job(b, SEVERAL)
+        first = await b.run(job, files=True, spool=True)
+        await counted(b, first, 20)
+        await b.stop(first)
+        end = await b.ended(first)
+        assert (end.ending, end.checkpointed) == (Ending.EVICTED, True), (end, b.log())
+        (update,) = [ad for ad in updates(b) if "CheckpointNumber" in ad]
+        before = (b.iwd / "spool/_condor_checkpoint_0000/counted").read_text().splitlines()
+        job.update(update)
+        second = await b.run(job, files=True, spool=True)
+        after = [line.split() for line in await counted(b, second, len(before) + 20)]
+        assert [int(number) for number, _, _ in after] == list(range(1, len(after) + 1))
+        assert len({child for _, child, _ in after}) == 1
+        assert int(after[-1][2]) > int(after[len(before) - 1][2]), "the second thread beats on"
+        (b.sandbox / "go").touch()
+        end = await b.ended(second)
+        assert (end.ending, end.ad["ExitCode"]) == (Ending.EXITED, 0), (end, b.log())
+        assert (b.iwd / "out").read_text() == "kept 7\n"
 
 
 @REAL
