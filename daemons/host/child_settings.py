@@ -151,6 +151,7 @@ class StarterSettings(Birthright):
     private_shared_memory: bool = False
     hides_gpus: bool = True
     soft_uid_domain: bool = False
+    no_set_user_id: bool = False
     address_space_mb: int = 0
     sandbox_mode: int = 0o700
     scratch: dict[str, str] = {}  # see pool.execute.scratch.Store.packed
@@ -245,6 +246,7 @@ _PLAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "private_shared_memory": "MOUNT_PRIVATE_DEV_SHM",
         "hides_gpus": "STARTER_HIDE_GPU_DEVICES",
         "soft_uid_domain": "SOFT_UID_DOMAIN",
+        "no_set_user_id": "DISABLE_SETUID",
         "encrypt_all": "ENCRYPT_EXECUTE_DIRECTORY",
         "encrypt_never": "DISABLE_EXECUTE_DIRECTORY_ENCRYPTION",
         "signs_urls": "SIGN_S3_URLS",

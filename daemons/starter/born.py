@@ -6,7 +6,7 @@ import os
 
 import trio
 
-from daemons.base.linux import become_subreaper, leave_nothing_to_programs
+from daemons.base.linux import become_subreaper, leave_nothing_to_programs, never_gain_privileges
 from daemons.host.child_settings import StarterSettings
 from daemons.process.zygote import Birth
 from daemons.starter.launch.spawn import JOB_UMASK
@@ -35,6 +35,8 @@ def be_starter(birth: Birth, kept: Kept | None = None) -> None:
     if kept is not None:
         settings = replace(settings, keeper=kept.keeper)
     become_subreaper()
+    if settings.no_set_user_id:
+        never_gain_privileges()  # nor does what it starts: jobs, hooks, plug-ins, an engine's program
     # Descriptors that the zygote or a library has left open are the pool's, and hooks and jobs are not.
     leave_nothing_to_programs()
     if settings.rehearses and (kept is None or kept.state < 0):

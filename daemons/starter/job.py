@@ -29,7 +29,7 @@ from daemons.host import sandbox
 from daemons.host.account import Account, NotInGroup
 from daemons.starter.checkpoints import Checkpoints, has_made_one
 from daemons.starter.chirp.job import ChirpJob, chirp_rules
-from daemons.starter.chirp.server import LOOPBACK, host_of
+from daemons.starter.chirp.server import BRIDGES, LOOPBACK, host_of
 from daemons.starter.deferral import wait_for_moment
 from daemons.starter.fetching import fetch_input, transfer_for
 from daemons.starter.files.outputs import Outputs
@@ -58,6 +58,7 @@ from daemons.starter.watch.reserve import keep_reserve
 from daemons.starter.watch.watches import Watches
 from pool.base.errors import PoolError, UserError
 from pool.classad import ClassAd
+from pool.containers.engine import knob
 from pool.containers.singularity import runs_in_singularity
 from pool.execute.criu import wants_criu
 from pool.execute.exit import Hold
@@ -432,8 +433,10 @@ class JobRun:
             return self._leaving.result()
         if self.context.chirp is None or not self.request.shadow_address:
             return await self._run_with_its_files(plan, account)
-        is_contained = image_of(self.job, self.slot, self.context.settings) is not None
-        host = host_of(self.job.eval_str("DockerNetworkType") or "") if is_contained else LOOPBACK
+        settings = self.context.settings
+        is_contained = image_of(self.job, self.slot, settings) is not None
+        bridges = knob(settings.docker, "DOCKER_NETWORK_NAME"), *BRIDGES
+        host = host_of(self.job.eval_str("DockerNetworkType") or "", bridges) if is_contained else LOOPBACK
         with self.context.chirp.serving(self._chirp, self.sandbox, account, host):
             return await self._run_with_its_files(plan, account)
 

@@ -30,7 +30,7 @@ RETRY_FIRST_S: Final = 1.0
 
 
 @dataclass(frozen=True)
-class _Target:
+class Target:
     """Whose the slots are."""
 
     schedd: str
@@ -39,7 +39,7 @@ class _Target:
     interval_s: float
 
     @classmethod
-    def read(cls, config: Config) -> _Target:
+    def read(cls, config: Config) -> Target:
         """What the configuration says now."""
         return cls(
             config.str("STARTD_DIRECT_ATTACH_SCHEDD_NAME"),
@@ -66,7 +66,7 @@ class DirectAttach:
         retry_s = RETRY_FIRST_S
         while True:
             changed = self._changed.next()
-            target = _Target.read(self._start.config)
+            target = Target.read(self._start.config)
             claim_ended = self._slots.claim_ended.next()
             slots = await self._free() if target.schedd else []
             failure = await self._try(target, slots) if slots else ""
@@ -74,7 +74,7 @@ class DirectAttach:
             retry_s = 2 * retry_s if failure else RETRY_FIRST_S
             await first_of(changed, *([] if slots else [claim_ended]), timeout_s=pause_s)
 
-    async def _try(self, target: _Target, slots: list[AdUpdate]) -> str:
+    async def _try(self, target: Target, slots: list[AdUpdate]) -> str:
         """Make one offer; what went wrong."""
         try:
             await self._offer(target, slots)
@@ -93,7 +93,7 @@ class DirectAttach:
             await pace.breathe()
         return found
 
-    async def _offer(self, target: _Target, slots: list[AdUpdate]) -> None:
+    async def _offer(self, target: Target, slots: list[AdUpdate]) -> None:
         taken = 0
         async with self._connected(await self._address(target)) as schedd:
             for first in range(0, len(slots), ATTACHED_SLOTS_MAX):
@@ -104,7 +104,7 @@ class DirectAttach:
     def _connected(self, address: Address) -> AbstractAsyncContextManager[endpoints.Peer]:
         return endpoints.connected(address, security=self._start.security, network=self._start.world.network)
 
-    async def _address(self, target: _Target) -> Address:
+    async def _address(self, target: Target) -> Address:
         """Where the schedd is, by what the collector of its pool has heard; PeerError when it has not."""
         config = self._start.config
         query = QueryAds(

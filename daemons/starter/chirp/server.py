@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -134,9 +134,9 @@ def address_of(interface: str) -> str | None:
     return socket.inet_ntoa(answer[20:24])
 
 
-def host_of(network: str, bridges: tuple[str, ...] = BRIDGES) -> str:
+def host_of(network: str, bridges: Sequence[str]) -> str:
     """Where a container with this DockerNetworkType finds what listens here: on the machine's own network at the
-    loopback, else at the engine's bridge."""
+    loopback, else at the engine's bridge, which is the first of these that there is."""
     if network == "host":
         return LOOPBACK
     return next((address for bridge in bridges if (address := address_of(bridge)) is not None), LOOPBACK)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import trio
 
+from daemons.base.log import Log
+from daemons.daemon_core.world import InPlace, RealSpawner
 from daemons.host.container_records import ContainerRecord, ContainerRecords
-from daemons.startd.machine.engine import containers, images_size, look
+from daemons.startd.machine.engine import EngineWatch, containers, images_size, look
+from daemons.startd.machine.findings import Findings
 from pool.config import Config, load_config
 from tests.fakes.engine import VERSION, ScriptedEngine, scripted_engine
 
@@ -114,3 +120,21 @@ def test_p6_what_cannot_be_removed_now_stays_on_record(shared: ScriptedEngine, t
     assert records.starters() == {5}
     assert records.remove_left(5) == []
     assert records.starters() == set()
+
+
+async def test_the_size_of_the_images_is_told_each_docker_cache_advertise_interval(shared: ScriptedEngine) -> None:
+    told: list[Mapping[str, Any]] = []
+    records: Any = SimpleNamespace(containers=SimpleNamespace(starters=set))
+    start: Any = SimpleNamespace(
+        config=config(shared.program, DOCKER_CACHE_ADVERTISE_INTERVAL="1"),
+        world=SimpleNamespace(spawner=RealSpawner(), threads=InPlace()),
+        log=Log(None),
+    )
+    watch = EngineWatch(start, Findings({}, told.append), records, set)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run)
+        with trio.fail_after(60):
+            while sum("DockerCachedImageSizeMb" in facts for facts in told) < 2:
+                await trio.sleep(0.05)
+        nursery.cancel_scope.cancel()
+    assert told[0]["HasDocker"] is True

@@ -15,11 +15,12 @@ from trio.testing import MockClock
 from daemons.base.log import Log
 from daemons.daemon_core.world import RealSpawner
 from daemons.startd.machine.findings import Findings
-from daemons.startd.machine.singularity import PAUSE_S, SingularityWatch
+from daemons.startd.machine.singularity import PAUSE_S, SingularityWatch, look
 from pool.config import load_config
 
 SCRIPT = """#!/bin/sh
 [ "$1" = --version ] && { echo "apptainer version 1.4.5"; echo looked >> {notes}/looks; exit 0; }
+echo "$@" >> {notes}/words
 [ "$1" = build ] && exec cp -r "$3" "$2"
 [ -e {notes}/broken ] && { echo "FATAL: no more namespaces" >&2; exit 255; }
 exit 37
@@ -42,6 +43,20 @@ def notes() -> Iterator[Path]:
         (place / "apptainer").write_text(SCRIPT.replace("{notes}", directory))
         (place / "apptainer").chmod(0o755)
         yield place
+
+
+async def test_the_owner_says_with_which_directory_the_program_is_tried(notes: Path) -> None:
+    (notes / "words").touch()
+    (notes / "words").chmod(0o666)
+    overrides = {
+        "SINGULARITY": str(notes / "apptainer"),
+        "SINGULARITY_TEST_SANDBOX": str(notes / "own"),
+        "EXECUTE": str(notes / "execute"),
+    }
+    (notes / "own").mkdir()
+    facts = await look(load_config([], environ={}, overrides=overrides), RealSpawner(), Log(None))
+    assert facts["HasSandboxImage"] is True
+    assert f"exec -C {notes}/own /exit_37" in (notes / "words").read_text()
 
 
 async def test_an_image_that_did_not_run_has_the_program_tried_and_a_failure_is_tried_again(

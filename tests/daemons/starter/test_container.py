@@ -159,6 +159,9 @@ async def test_an_image_for_other_processors_is_held(engine: ScriptedEngine) -> 
         end = await b.ended(await b.run(contained(b, "true", DockerImage="foreign")))
         assert end.ad.eval_int("HoldReasonCode") == 35
         assert "riscv64" in end.ad.eval_str("HoldReason", "")
+    async with bench(**settings(engine, DOCKER_SKIP_IMAGE_ARCH_CHECK="true")) as b:
+        end = await b.ended(await b.run(contained(b, "true", DockerImage="foreign")))
+        assert end.ad.eval_int("ExitCode") == 0
 
 
 async def test_asked_to_leave_the_container_gets_the_jobs_signal_and_its_time(engine: ScriptedEngine) -> None:
