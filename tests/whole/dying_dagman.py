@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
 from minipool.client.submission import Queued
-from minipool.dagman import files, lock, main, manager, nodes_log, schedd, scripts
+from minipool.dagman import entry, files, lock, main, manager, nodes_log, schedd, scripts
 from pool.base.ids import JobId
 from pool.classad import ClassAd
 from pool.dag.model import Script
@@ -98,4 +98,4 @@ if __name__ == "__main__":
         calls = StepsAtCalls(TEST)
         vars(module).update(os=calls, open=calls.open_text)
     TEST.step("begun")
-    main.program()
+    entry.program()
