@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,4 +126,18 @@ def test_the_starters_of_nodes_stay_where_others_rest(pool: RealPool) -> None:
     assert pool.tool("condor_ssh_to_job", f"{gang}.0.1", "echo $_CONDOR_PROCNO") == "1\n"
     pool.tool("condor_rm", str(gang))
     (alone / "go").touch()
+    until_free(pool)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root's rights to be two users")
+def test_jobs_of_two_users_that_do_not_fit_together_all_finish(pool: RealPool) -> None:
+    mine, clusters = pool.user, list[int]()
+    for user in ("nobody", "daemon") * 3:
+        pool.user = user
+        clusters.append(submit(pool, pool.place(user), 2, COUNT, f"{ALL}\nkeep_claim_idle = 1"))
+    pool.user = mine
+    for cluster in clusters:
+        (job,) = pool.until_done(cluster)
+        assert (job.eval_int("ExitCode"), job.eval_int("NumJobStarts")) == (0, 1)
+    assert len({job.eval_str("Owner") for cluster in clusters for job in pool.history(str(cluster))}) == 2
     until_free(pool)
