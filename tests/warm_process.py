@@ -5,6 +5,7 @@ It is one for each process of tests, starts when the first fork is wanted, and e
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PACKET_BYTES_MAX = 1 << 20
-PATIENCE_S = 90.0
+SLOWER = float(os.environ.get("TESTS_SLOWER", "1"))
+"""How many times as long as on a usual machine all may take: on an emulated one."""
+PATIENCE_S = 90.0 * SLOWER
 ROOT = str(Path(__file__).parents[1])
 PROGRAM = "import sys; sys.path.append(sys.argv[2]); import {0}; {0}.be_warm()"
 """The directory of the tests comes last: what is under test is what is installed."""

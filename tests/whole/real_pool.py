@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pool.classad import ClassAd, parse_longs
+from tests.warm_process import SLOWER
 from tests.whole.warm_masters import MARK, WarmMaster, masters
 
 T = TypeVar("T")
 
-DEADLINE_S = 90.0
+DEADLINE_S = 90.0 * SLOWER
 POLL_S = 0.05
 DEFAULTS = {"MASTER_BACKOFF_CONSTANT": "0", "ALL_DEBUG": "D_FULLDEBUG", "NUM_CPUS": "2", "DOCKER": ""}
 if "COVERAGE_FILE" in os.environ:  # `make coverage`: daemons that may write in few directories write their data too

@@ -10,7 +10,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.whole.hosts import SETTINGS, Host, new_host
 MACHINE = os.environ.get("MINIPOOL_AARCH64", "")
 HERE = arch(os.uname().machine)
 HERE_ADDRESS, THERE_ADDRESS = "10.98.0.1", "10.98.0.2"
-THERE = "there.hosts.test"
+THERE, ACCESS = "there.hosts.test", "access.hosts.test"
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,31 +46,53 @@ from minipool.cli.entry import main
 (main.pool if sys.argv[0] == "pool" else main.condor)()"""
 
 
-def _script(where: str, word: str) -> str:
-    """What the guest runs: a look at its tools, and its master, until somebody switches it off."""
-    settings = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in _KNOBS.items())
+_JOB = "executable = /usr/bin/uname\ntransfer_executable = false\narguments = -m\nrequest_memory = 16\nrequest_disk = 1024\n"
+
+
+def _join(where: str, word: str, directory: str, knobs: Mapping[str, str]) -> str:
+    settings = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in knobs.items())
+    return f"mkdir {directory}; echo {shlex.quote(word.strip())} | tool pool join {where} --dir {directory} {settings}"
+
+
+def _submitted(name: str, more: str) -> str:
+    """What a user of the guest's access point does: a job, and what it has printed."""
+    text = f"{_JOB}{more}output = {name}.out\nlog = {name}.log\nqueue\n"
+    return f"""printf %s {shlex.quote(text)} > {name}.sub; user condor_submit {name}.sub
+tool condor_wait {name}.log; echo "{name} ran on $(cat {name}.out)" """
+
+
+def _script(where: str, execute: str, submit: str) -> str:
+    """What the guest runs: an execute host, and beside it an access point, whose jobs are told of."""
+    access = {**SETTINGS, "NETWORK_HOSTNAME": ACCESS, "NETWORK_INTERFACE": THERE_ADDRESS}
     return f"""set -ex
-mkdir /tmp/there; export POOL_DIR=/tmp/there
+export POOL_DIR=/tmp/there
 tool() {{ python3 -c {shlex.quote(_PROGRAM)} "$@"; }}
-echo {shlex.quote(word.strip())} | tool pool join {where} --dir /tmp/there {settings}
+user() {{ setpriv --reuid 65534 --regid 65534 --clear-groups python3 -c {shlex.quote(_PROGRAM)} "$@"; }}
+{_join(where, execute, "/tmp/there", _KNOBS)}
 tool condor_version
 tool condor_config_val ARCH UNAME_ARCH
-printf 'executable = /bin/true\\nqueue\\n' > /tmp/job.sub
-tool condor_submit -dry-run - /tmp/job.sub
-echo READY
-exec python3 -m daemons master --dir /tmp/there
+python3 -m daemons master --dir /tmp/there &
+export POOL_DIR=/tmp/access
+{_join(where, submit, "/tmp/access", access)}
+python3 -m daemons master --dir /tmp/access &
+mkdir -m 777 /tmp/home; cd /tmp/home
+set +ex
+until user condor_q >/dev/null 2>&1; do sleep 5; done
+{_submitted("own", "")}
+{_submitted("foreign", f'requirements = Arch == "{HERE}"' + chr(10))}
+wait
 """
 
 
 @contextmanager
 def other_host(central: Host) -> Iterator[Path]:
     """The guest, which joins; gives the file with what it prints."""
-    word = central.tool("pool", "token", "create", "--for", "execute")
+    words = [central.tool("pool", "token", "create", "--for", duty) for duty in ("execute", "submit")]
     said = central.directory / "guest.out"
     with open(said, "wb") as out:
         # A group of its own, as QEMU is below a shell.
         guest = subprocess.Popen(
-            [MACHINE, "guest", _script(central.where(), word)],
+            [MACHINE, "guest", _script(central.where(), *words)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -85,10 +107,16 @@ def other_host(central: Host) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Mixed:
-    """`here` is a whole pool, with an execute host of the other architecture; `said`: what that has printed."""
+    """`here` is a whole pool, with hosts of the other architecture; `said`: the file with what those have printed."""
 
     here: Host
-    said: str
+    said: Path
+
+    def has_said(self, text: str) -> bool:
+        """Wait for what is printed there."""
+        return self.here.until(
+            lambda: text in self.said.read_text(errors="replace"), f"{text!r} there", deadline_s=PATIENCE_S
+        )
 
     def ran(self, description: str, home: Path) -> str:
         """What a job has printed, once it has left the queue."""
@@ -109,7 +137,7 @@ def mixed() -> Iterator[Mixed]:
                 here.until(lambda: len(here.slots()) == 2, "the slots of both hosts", deadline_s=PATIENCE_S)
             except AssertionError as error:
                 raise AssertionError(said.read_text()) from error
-            yield Mixed(here, said.read_text())
+            yield Mixed(here, said)
 
 
 @pytest.fixture
@@ -161,7 +189,47 @@ def test_the_machine_that_is_found_chooses_the_program(mixed: Mixed, home: Path)
     assert said == "for aarch64 on aarch64\n"
 
 
+def test_a_cluster_runs_on_both_each_job_with_its_program(mixed: Mixed, home: Path) -> None:
+    for machine in ("X86_64", "aarch64"):
+        script = home / f"work.{machine}"
+        script.write_text(f"#!/bin/sh\nsleep 20\necho for {machine} on $(uname -m)\n")  # so that both slots are wanted
+        script.chmod(0o755)
+    with mixed.here.as_user("nobody"):
+        cluster = mixed.here.submit(
+            'executable = work.$$(Arch)\nrequirements = Arch == "X86_64" || Arch == "aarch64"\n'
+            "request_memory = 16\nrequest_disk = 1024\noutput = out.$(Process)\nlog = log\nqueue 2\n",
+            cwd=home,
+        )
+    mixed.here.until(lambda: not mixed.here.statuses(cluster), "the jobs' end", deadline_s=PATIENCE_S)
+    said = sorted((home / f"out.{number}").read_text() for number in range(2))
+    assert said == sorted(["for aarch64 on aarch64\n", f"for {HERE} on {os.uname().machine}\n"])
+
+
+def test_the_tables_count_both_kinds_and_only_one_has_a_level(mixed: Mixed) -> None:
+    table = mixed.here.tool("condor_status", "-compact")
+    assert f"{'x64' if HERE == 'X86_64' else HERE}/" in table
+    assert "aarch64/Debian12" in table
+    levels = mixed.here.tool("condor_status", "-constraint", 'Microarch >= "x86_64-v1"', "-af", "Machine", "Microarch")
+    if HERE == "X86_64":
+        assert [line.split()[0] for line in levels.splitlines()] == [mixed.here.name]
+    assert THERE not in levels
+
+
+def test_a_job_whose_own_kind_keeps_it_from_a_machine_is_told_so(mixed: Mixed, home: Path) -> None:
+    """condor_submit has added the condition; the user has asked for a machine by its name alone."""
+    with mixed.here.as_user("nobody"):
+        cluster = str(mixed.here.submit(f'{_JOB}requirements = Machine == "{THERE}"\nlog = log\nqueue\n', cwd=home))
+        for words in (("pool", "why", cluster), ("condor_q", "-better-analyze", cluster)):
+            said = mixed.here.tool(*words)
+            assert f'TARGET.Arch == "{HERE}"' in said, said
+        mixed.here.tool("condor_rm", cluster)
+
+
 def test_tools_of_the_other_host_know_where_they_are(mixed: Mixed) -> None:
-    assert 'TARGET.Arch == "aarch64"' in mixed.said  # of a job that is submitted there
-    assert "$CondorPlatform: aarch64-Linux $" in mixed.said
-    assert "\naarch64\naarch64\n" in mixed.said
+    assert mixed.has_said("$CondorPlatform: aarch64-Linux $")
+    assert mixed.has_said("\naarch64\naarch64\n")
+
+
+def test_jobs_of_an_access_point_there_stay_there_unless_they_ask(mixed: Mixed) -> None:
+    assert mixed.has_said("own ran on aarch64\n")
+    assert mixed.has_said(f"foreign ran on {os.uname().machine}\n")

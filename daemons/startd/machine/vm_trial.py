@@ -24,8 +24,8 @@ from pool.config import Config
 from pool.execute import hypervisor as qemu
 from pool.execute import vm
 
-TRIAL_S: Final = 20.0
-ASK_S: Final = 20.0
+TRIAL_S: Final = 60.0
+ASK_S: Final = 60.0
 DEVICE: Final = "/dev/kvm"
 PATH: Final = "/usr/bin:/usr/local/bin:/usr/libexec:/usr/sbin"
 # mov dx, 0x604; mov ax, 0x2000; out dx, ax; hlt: the register of the board's power management that switches it off.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -19,6 +20,7 @@ from tests.own_attributes import own
 from .test_inventory import configured
 
 ARM = "qemu-system-aarch64"
+LINUX = os.environ.get("MINIPOOL_AARCH64_LINUX", "")
 REAL = pytest.mark.skipif(
     shutil.which(ARM) is None or shutil.which("qemu-img") is None, reason=f"takes the programs {ARM} and qemu-img"
 )
@@ -128,3 +130,28 @@ def test_a_default_type_that_is_no_network_here_is_told(execute: Path) -> None:
         "VM_NETWORKING_TYPE has passt: virtual machines can only have nat, user, bridge",
         "VM_NETWORKING_DEFAULT_TYPE = passt is no network that virtual machines have here",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not LINUX, reason="takes a kernel for aarch64: tests/aarch64/machine vm")
+def test_a_guest_of_aarch64_starts_linux_from_its_disk(execute: Path) -> None:
+    """By the command of a job, of which only the sandbox is made here: UEFI finds the disk, and the kernel on it."""
+    found = find_vm(knobs(execute), "aarch64")
+    assert found.hypervisor is not None, found.problem
+    disk = execute / "a.img"
+    disk.write_bytes(bytes(96 << 20))
+    (execute / "startup.nsh").write_text("fs0:\\vmlinuz console=ttyAMA0 panic=-1\r\n")
+    for words in (["mformat", "-i", disk, "-F", "::"], ["mcopy", "-i", disk, LINUX, "::vmlinuz"]):
+        subprocess.run(words, check=True)
+    subprocess.run(["mcopy", "-i", disk, execute / "startup.nsh", "::startup.nsh"], check=True)
+    job = ClassAd({"JobUniverse": 13, **own(JobVMMemory=512, VMPARAM_vm_Disk="a.img:vda:w")})
+    (execute / "_condor_vm").mkdir()
+    subprocess.run(qemu.state_words(found.hypervisor.images), cwd=execute, check=True)
+    words = [*qemu.words(job, found.hypervisor), "-no-reboot"]
+    with subprocess.Popen(words, cwd=execute, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as guest:
+        assert guest.stdout is not None
+        said = guest.stdout.read().decode(errors="replace")  # without a root file system the kernel restarts
+    assert "Linux version" in said
+    assert "Unable to mount root fs" in said
+    assert guest.returncode == 0

@@ -54,10 +54,11 @@ from protocol.security.ticket import Bearer, digest_of
 from protocol.wire.address import Address
 from protocol.wire.message import DONE, Done
 from tests.daemons.warm_zygotes import have_zygote
+from tests.warm_process import SLOWER
 
 ME = Bearer(uids=[os.getuid()])
 SLOT = "slot1_1@test"
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0 * SLOWER
 
 
 def job_user() -> str:

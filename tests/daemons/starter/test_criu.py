@@ -21,7 +21,7 @@ from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobEnded, JobExecuting, JobNotice, JobUpdate
 from protocol.messages.starter import CheckpointJob
 
-from .bench import Bench, bench, job_user
+from .bench import PATIENCE_S, Bench, bench, job_user
 
 CRIU = shutil.which("criu", path=os.environ["PATH"] + ":/usr/sbin:/sbin") or ""
 ROOTS = pytest.mark.skipif(not can_isolate(), reason="takes root's rights")
@@ -86,7 +86,7 @@ async def counted(b: Bench, activation: str, more_than: int) -> list[str]:
     """What a job has written, once it has counted so far."""
     await b.until(JobExecuting, activation)  # before that it leaves as one that has not begun
     path, since = b.sandbox / "counted", len(b.heard)
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE_S):
         while True:
             assert not [m for m in b.heard[since:] if isinstance(m, JobEnded)], (b.heard[-1], b.log())
             lines = path.read_text().splitlines() if path.exists() else []
@@ -109,7 +109,7 @@ def updates(b: Bench) -> list[ClassAd]:
 
 async def until(b: Bench, condition: Callable[[], object]) -> None:
     """Wait for it."""
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE_S):
         while not condition():
             await trio.sleep(0.02)
 

@@ -34,7 +34,7 @@ from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobExecuting
 
-from .bench import bench, group_settings, job_user, trees_of
+from .bench import PATIENCE_S, bench, group_settings, job_user, trees_of
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="namespaces are root's to make")
 
@@ -232,7 +232,7 @@ async def test_a_job_in_a_pid_namespace_is_asked_to_leave_by_its_signal() -> Non
     async with bench(pid_namespaces=True) as b:
         job = b.job_ad("trap 'echo asked; exit 0' TERM; echo up > up; while :; do sleep 0.05; done")
         activation = await b.run(job)
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while not (b.iwd / "up").exists():
                 await trio.sleep(0.02)
         await b.stop(activation, StopHow.GRACEFUL, vacate_s=60.0)
@@ -258,7 +258,7 @@ async def test_p6_a_killed_starters_namespace_ends_with_the_sweep(grouped: bool)
         await b.starter.wait()
         assert sweep(trace, trees_of(settings) if settings else Trees(0)) == []
         assert not b.sandbox.exists()
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while not is_zombie(first):
                 await trio.sleep(0.02)
 

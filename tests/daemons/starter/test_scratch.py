@@ -30,7 +30,7 @@ from pool.execute.scratch import ENCRYPTABLE, MOUNTED, ScratchKind
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.shadow import JobExecuting, JobUpdate
 
-from .bench import Bench, bench
+from .bench import PATIENCE_S, Bench, bench
 
 DISK_KIB = 20 * 1024
 FILL = "head -c 60000000 /dev/zero > $_CONDOR_SCRATCH_DIR/big"
@@ -177,7 +177,7 @@ async def test_usage_is_what_the_file_system_says(machine: Machine, kind: Scratc
     async with bench(**_settings(execute, found)) as b:
         command = "cd $_CONDOR_SCRATCH_DIR; touch a b; mkdir c; head -c 4000000 /dev/zero > c/d; sync c/d; sleep 1000"
         activation = await b.run(b.job_ad(command), disk=DISK_KIB)
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             count = 1
             while True:
                 ad = (await b.until(JobUpdate, activation, count)).ad
@@ -197,7 +197,7 @@ async def test_a_hidden_file_system_is_seen_by_the_job_alone(machine: Machine, k
         activation = await b.run(
             b.job_ad("echo secret > $_CONDOR_SCRATCH_DIR/file; echo > up; sleep 1000"), disk=DISK_KIB
         )
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while not (b.iwd / "up").exists():
                 await trio.sleep(0.02)
         sandbox = execute / f"dir_{b.starter.pid}"
@@ -221,7 +221,7 @@ async def test_a_neighbours_namespace_does_not_keep_what_a_job_had(machine: Mach
         own = backing_files()
         await first.stop(first_job, vacate_s=0.0)
         assert (await first.ended(first_job)).ending is Ending.EVICTED
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while len([file for file in backing_files() if file in own and file.startswith(f"{execute}/")]) > 1:
                 await trio.sleep(0.02)
         assert second.starter.alive
@@ -254,7 +254,7 @@ async def test_p6_whenever_its_starter_is_killed_the_space_comes_back(
         (b.root / "run").chmod(0o777)
         with suppress(PeerError):  # it may die before it answers
             await b.run(b.job_ad("head -c 1000000 /dev/zero > $_CONDOR_SCRATCH_DIR/x; sleep 0.1"), disk=DISK_KIB)
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             await b.starter.wait()
         assert sweep(trace, Trees(0)) == []
         await _until_nothing_is_left(execute)
@@ -269,7 +269,7 @@ async def test_an_encrypted_sandbox_is_on_a_device_whose_key_is_forgotten(machin
         command = "grep $_CONDOR_SCRATCH_DIR /proc/self/mounts | cut -d' ' -f1; sleep 1000"
         activation = await b.run(b.job_ad(command, EncryptExecuteDirectory=True), disk=DISK_KIB)
         await b.until(JobExecuting, activation)
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while not (b.iwd / "out").read_text():
                 await trio.sleep(0.02)
         assert (b.iwd / "out").read_text().strip().endswith(f"dir_{b.starter.pid}_enc")

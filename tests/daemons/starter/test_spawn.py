@@ -36,7 +36,7 @@ from pool.execute.plan import NULL, RunPlan
 from pool.jobs.vocabulary.endings import Ending
 from protocol.messages.common import StopHow
 
-from .bench import bench, job_user
+from .bench import PATIENCE_S, bench, job_user
 
 AS_ROOT = os.getuid() == 0
 
@@ -229,7 +229,7 @@ async def test_a_job_that_waits_for_a_pipe_keeps_nobody_else_waiting() -> None:
         os.mkfifo(b.iwd / "pipe")
         (b.iwd / "pipe").chmod(0o666)
         activation = await b.run(b.job_ad("cat", In="pipe"))
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             while not b.sandbox.exists():
                 await trio.sleep(0.02)
         await b.stop(activation, StopHow.FAST)
