@@ -57,7 +57,7 @@ def _join(where: str, word: str, directory: str, knobs: Mapping[str, str]) -> st
 def _submitted(name: str, more: str) -> str:
     """What a user of the guest's access point does: a job, and what it has printed."""
     text = f"{_JOB}{more}output = {name}.out\nlog = {name}.log\nqueue\n"
-    return f"""printf %s {shlex.quote(text)} > {name}.sub; user condor_submit {name}.sub
+    return f"""printf %s {shlex.quote(text)} > {name}.sub; until user condor_submit {name}.sub; do sleep 5; done
 tool condor_wait {name}.log; echo "{name} ran on $(cat {name}.out)" """
 
 
