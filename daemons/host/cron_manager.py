@@ -128,6 +128,14 @@ class CronManager:
                 known.runs.due_at = now
         self._wake.fire()
 
+    def slept(self, seconds: float) -> None:
+        """The machine has slept for so long: what would have been due meanwhile is due now."""
+        for one in self._jobs.values():
+            if not one.runs.running and one.runs.started_at is not None and one.runs.ended_at is not None:
+                one.runs.started_at -= seconds
+                one.runs.ended_at -= seconds
+        self._wake.fire()
+
     async def run_all(self) -> None:
         """Run every job once, on demand; returns when all have ended."""
         now = trio.current_time()

@@ -49,6 +49,7 @@ from daemons.startd.owner.backfill import Backfill
 from daemons.startd.owner.benchmarks import Benchmarks
 from daemons.startd.owner.fetch_work import FetchWork
 from daemons.startd.owner.hibernation import Hibernation
+from daemons.startd.owner.sleep_watch import SleepWatch
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.deadlines import Deadlines, poll
 from daemons.startd.slots.direct_attach import DirectAttach
@@ -323,7 +324,7 @@ class Startd:
         """Start everything that goes on as long as the startd serves."""
         start, found = self.start, self.findings
         tasks.keep(start.adverts.run)
-        tasks.keep(poll, self.moves)
+        tasks.keep(poll, self.moves, SleepWatch(start, self.slots, self.moves, (self.cron,)).look)
         tasks.keep(self.deadlines.run, self.moves.wake)
         tasks.keep(end_when_unused, start, self.slots, self.ads.settings.polling_s)
         tasks.keep(java.probe, start, found)

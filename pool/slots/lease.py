@@ -35,6 +35,10 @@ class Lease:
         """The lease after a sign of life; a late one never shortens it."""
         return replace(self, renewed_at=max(self.renewed_at, now))
 
+    def aged(self, seconds: float) -> Lease:
+        """The lease on a machine that has slept for so long, while its clock stood still."""
+        return replace(self, renewed_at=self.renewed_at - seconds)
+
 
 def begin_lease(lease_s: float, alive_interval_s: float, *, now: float, missed_max: int = ALIVES_MISSED_MAX) -> Lease:
     """The lease that a schedd asked for; one without length lasts for `missed_max` alive intervals.

@@ -1,7 +1,11 @@
 """An execute host that is a virtual machine on a network of namespaces: it sleeps in earnest, and a packet wakes it.
 
 No card of QEMU's wakes a machine. In place of its wake line there is a thread that listens on the guest's cable: it
-hears what the card would hear, and where that has the card's magic packet, it has QEMU wake the machine.
+hears what the card would hear, and where that has the card's magic packet, it has QEMU wake the machine. From S3 that is
+by a command of QEMU's; one that is suspended to idle knows no state of its firmware, and its power button is pressed.
+
+A test may be the one who sits before the machine: `order` runs a command in it, `lid_is_closed` has it sleep whatever its
+startd does, and `clock_goes_on` moves the clock that goes on while it sleeps.
 """
 
 from __future__ import annotations
@@ -26,6 +30,14 @@ MAGIC: Final = b"\xff" * 6 + bytes.fromhex(HARDWARE.replace(":", "")) * 16
 _ALL_PROTOCOLS: Final = 3
 FRAME_BYTES_MAX: Final = 65536
 TAP: Final = "tap0"
+DEEP, TO_IDLE = "deep", "s2idle"
+"""Linux's words for S3, and for a sleep without any state of the firmware's."""
+FALLS_ASLEEP, WAKES = "PM: suspend entry", "PM: suspend exit"
+"""What its kernel says on the console."""
+BUTTON = "button"
+"""The driver of the power button."""
+HOUR, DAY = 4, 7
+"""Registers of the clock on a PC's board."""
 CARD, DRIVER = "i82558b", "e100"
 """The one of QEMU's cards of which Linux says that a packet would wake the machine."""
 WAKE_ON_LAN: Final = """\
@@ -45,8 +57,9 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for module in {modules}; do insmod /modules/$module.ko; done
 hostname {name}; ip link set lo up; ip address add {address}/24 dev eth0; ip link set eth0 up
 {python} /wake_on_lan
+(while read -r order; do eval "$order"; done < /dev/ttyS1) &
 cd /; POOL_DIR={directory} {python} -m daemons master --dir {directory} &
-wait; echo the master has ended with status $?; while true; do sleep 3600; done
+wait $!; echo the master has ended with status $?; while true; do sleep 3600; done
 """
 
 
@@ -58,10 +71,10 @@ class Control:
         self._lines.readline()
         self.ask("qmp_capabilities")
 
-    def ask(self, command: str) -> Any:
+    def ask(self, command: str, **arguments: Any) -> Any:
         """What QEMU answers."""
         with self._lock:
-            self._socket.sendall(json.dumps({"execute": command}).encode())
+            self._socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode())
             while line := self._lines.readline():
                 answer = json.loads(line)
                 if "event" not in answer:
@@ -76,14 +89,49 @@ class Control:
 class Guest:
     """The running machine. `woken_by` has the packets that have woken it."""
 
-    def __init__(self, control: Control, cable: socket.socket) -> None:
-        self._control, self._cable = control, cable
+    def __init__(self, control: Control, cable: socket.socket, orders: socket.socket, console: Path, how: str) -> None:
+        self._control, self._cable, self._orders = control, cable, orders
+        self._console, self._is_idle_only = console, how == TO_IDLE
         self.woken_by: list[bytes] = []
         threading.Thread(target=self._listen, daemon=True).start()
 
     def sleeps(self) -> bool:
-        """Whether QEMU says so: its processor stands still until something wakes it."""
-        return bool(self._control.ask("query-status")["status"] == "suspended")
+        """Whether it does: QEMU says so of S3; of the other the kernel's last word is that it begins to."""
+        if not self._is_idle_only:
+            return bool(self._control.ask("query-status")["status"] == "suspended")
+        words = self._console.read_text(errors="replace")
+        return words.rfind(FALLS_ASLEEP) > words.rfind(WAKES)
+
+    def order(self, command: str) -> None:
+        """Have its shell run this, as root."""
+        self._orders.sendall(f"{command}\n".encode())
+
+    def lid_is_closed(self) -> None:
+        """It sleeps, whether its startd wants to or not."""
+        self.order("echo mem > /sys/power/state")
+
+    def wake(self) -> None:
+        """Somebody opens the lid."""
+        self._control.ask("system_powerdown" if self._is_idle_only else "system_wakeup")
+
+    def clock_goes_on(self, hours: int) -> None:
+        """While it sleeps: the clock of its board is later then, without anybody having to wait."""
+        day, hour = self._cmos(DAY), self._cmos(HOUR)
+        later = hour + hours
+        self._set_cmos(HOUR, later % 24)
+        self._set_cmos(DAY, day + later // 24)
+
+    def _cmos(self, register: int) -> int:
+        self._board(f"o /b 0x70 {register:#x}")
+        said = self._board("i /b 0x71").rpartition("=")[2]
+        return int(f"{int(said, 16):x}")  # two decimal digits, of four bits each
+
+    def _set_cmos(self, register: int, value: int) -> None:
+        self._board(f"o /b 0x70 {register:#x}")
+        self._board(f"o /b 0x71 {int(str(value), 16):#x}")
+
+    def _board(self, line: str) -> str:
+        return str(self._control.ask("human-monitor-command", **{"command-line": line}))
 
     def _listen(self) -> None:
         """Be the wake line of its card, until the cable is taken away."""
@@ -91,13 +139,13 @@ class Guest:
             while frame := self._cable.recv(FRAME_BYTES_MAX):
                 if MAGIC in frame and self.sleeps():
                     self.woken_by.append(frame)
-                    self._control.ask("system_wakeup")
+                    self.wake()
 
 
 def _init(kernel: Kernel, host: Host) -> bytes:
     """What the guest has more than any other: its card, its name and the host's directory."""
     guest = Initramfs()
-    modules = dict(kernel.module(DRIVER))
+    modules = {**dict(kernel.module(DRIVER)), **dict(kernel.module(BUTTON))}
     for name, content in modules.items():
         guest.write(f"/modules/{name}.ko", content)
     guest.write("/wake_on_lan", WAKE_ON_LAN.encode())
@@ -108,23 +156,26 @@ def _init(kernel: Kernel, host: Host) -> bytes:
 
 
 @contextmanager
-def asleep_when_idle(net: Network, kernel: Kernel, host: Host) -> Iterator[Guest]:
-    """The host, which has joined its pool, as a guest on the network, for the time of the block."""
+def asleep_when_idle(net: Network, kernel: Kernel, host: Host, how: str = DEEP) -> Iterator[Guest]:
+    """The host, which has joined its pool, as a guest on the network, for the time of the block. `how` Linux sleeps."""
     with tempfile.TemporaryDirectory(prefix="guest-") as directory, _cable(net) as cable:
         initramfs, console = Path(directory, "initramfs"), Path(directory, "console")
         initramfs.write_bytes(with_python() + _init(kernel, host))
-        ours, its = socket.socketpair()
+        (ours, its), (orders, its_orders) = socket.socketpair(), socket.socketpair()
+        fds = its.fileno(), its_orders.fileno()
+        command = _command(kernel, initramfs, console, fds, how)
         with (
             ours,
             its,
-            subprocess.Popen(
-                _command(kernel, initramfs, console, its.fileno()), stdin=subprocess.DEVNULL, pass_fds=[its.fileno()]
-            ) as process,
+            orders,
+            its_orders,
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=fds) as process,
         ):
             its.close()
+            its_orders.close()
             try:
                 with closing(Control(ours)) as control:
-                    yield Guest(control, cable)
+                    yield Guest(control, cable, orders, console, how)
             finally:
                 process.kill()
                 print(console.read_text(errors="replace"))  # shown where the test fails
@@ -138,16 +189,15 @@ def _cable(net: Network) -> Iterator[socket.socket]:
         yield cable
 
 
-def _command(kernel: Kernel, initramfs: Path, console: Path, control: int) -> list[str]:
+def _command(kernel: Kernel, initramfs: Path, console: Path, fds: tuple[int, int], how: str) -> list[str]:
+    control, orders = fds
     words = f"""
     {QEMU} -accel tcg -machine pc -m 1024 -nodefaults -display none -no-reboot
     -kernel {kernel.image} -initrd {initramfs}
     -netdev tap,id=net,ifname={TAP},script=no,downscript=no -device {CARD},netdev=net,mac={HARDWARE},romfile=
     -chardev file,id=console,path={console} -serial chardev:console
+    -chardev socket,id=orders,fd={orders} -serial chardev:orders
     -chardev socket,id=control,fd={control} -mon chardev=control,mode=control
     """
-    return [
-        *words.split(),
-        "-append",
-        "console=ttyS0 quiet panic=-1 no_timer_check mem_sleep_default=deep no_console_suspend",
-    ]
+    said = f"console=ttyS0 loglevel=7 panic=-1 no_timer_check mem_sleep_default={how} no_console_suspend"
+    return [*words.split(), "-append", said]

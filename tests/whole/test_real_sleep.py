@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -14,7 +14,7 @@ from tests.whole.hosts import Host, new_host, new_host_of
 from tests.whole.linux_guests import kernel, why_not
 from tests.whole.networks import NetworkHost, network
 from tests.whole.networks import why_not as why_no_network
-from tests.whole.sleepers import HARDWARE, MAGIC, Guest, asleep_when_idle
+from tests.whole.sleepers import DEEP, HARDWARE, MAGIC, Guest, asleep_when_idle
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 PORT = {"SHARED_PORT_PORT": "9618"}
@@ -31,6 +31,7 @@ SLEEPER = {
     "HIBERNATE": 'ifThenElse(State == "Unclaimed" && Activity == "Idle", "RAM", "NONE")',
 }
 BOOTS_S = 300.0
+KILL_STARTD = "for one in /proc/[0-9]*; do grep -qs startd $one/comm && kill -9 ${one#/proc/}; done"
 JOB = "executable = /bin/uname\ntransfer_executable = false\narguments = -rn\nrequest_disk = 8MB\noutput = out\nlog = log\nqueue\n"
 
 
@@ -42,8 +43,9 @@ class Pool(NamedTuple):
     guest: Guest
 
 
-@pytest.fixture
-def pool() -> Iterator[Pool]:
+@contextmanager
+def a_pool(how: str = DEEP, **knobs: str) -> Iterator[Pool]:
+    """Of the two; the knobs are the sleeper's. `how` its Linux sleeps."""
     linux = kernel()
     if (why := why_not() or why_no_network()) or linux is None:
         pytest.skip(why)
@@ -56,9 +58,15 @@ def pool() -> Iterator[Pool]:
         sleeper = stack.enter_context(new_host("sleeper", "10.98.0.3"))
         word = home.tool("pool", "token", "create", "--for", "execute")
         with net.at(home.address):
-            sleeper.join_with(home, word, SLEEPER)
-        guest = stack.enter_context(asleep_when_idle(net, linux, sleeper))
+            sleeper.join_with(home, word, {**SLEEPER, **knobs})
+        guest = stack.enter_context(asleep_when_idle(net, linux, sleeper, how))
         yield Pool(home, sleeper, guest)
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    with a_pool() as made:
+        yield made
 
 
 def until_asleep(pool: Pool) -> ClassAd:
@@ -118,3 +126,21 @@ def test_a_machine_is_woken_that_sleeps_while_the_collector_dies_and_connections
     print(f"from submission to execution, with a new collector: {took_s:.1f} s")
     assert job["ExitCode"] == 0
     until_awake(pool)
+
+
+def startd_log(pool: Pool) -> str:
+    return pool.home.tool("condor_fetchlog", pool.sleeper.name, "STARTD", check=False)
+
+
+def test_it_sleeps_a_second_time_and_each_time_for_hours(pool: Pool) -> None:
+    until_asleep(pool)
+    for count in (1, 2):
+        pool.guest.clock_goes_on(hours=5)
+        job, took_s = ran(pool)
+        print(f"from submission to execution, after five hours of sleep: {took_s:.1f} s")
+        assert job["ExitCode"] == 0
+        until_awake(pool)
+        assert len(pool.guest.woken_by) == count
+        if count == 1:  # a startd that was woken stays awake for an hour, another one does not know of it
+            pool.guest.order(KILL_STARTD)
+            until_asleep(pool)

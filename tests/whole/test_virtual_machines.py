@@ -144,11 +144,11 @@ def test_no_virtual_machine_is_left_when_its_starter_or_startd_is_killed(killed:
         if killed == "startd":
             pool.restart_of("startd")
         else:
-            os.kill(_parent_of(qemu), signal.SIGKILL)
+            os.kill(parent_of(qemu), signal.SIGKILL)
         pool.until(lambda: not os.path.exists(f"/proc/{qemu}/exe"), "the end of the virtual machine")
         pool.tool("condor_rm", str(cluster))
         pool.until_gone(cluster)
 
 
-def _parent_of(pid: int) -> int:
+def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -35,9 +35,10 @@ class Deadlines:
         return min((slot.next_deadline() for slot in self._slots), default=NEVER)
 
 
-async def poll(moves: Moves) -> None:
-    """Look at the machine and at the policy every POLLING_INTERVAL."""
+async def poll(moves: Moves, first: Callable[[], None]) -> None:
+    """Look at the machine and at the policy every POLLING_INTERVAL; before that do what comes `first`."""
     while True:
+        first()
         pace = Pace()
         for _ in moves.evaluate_each():
             await pace.breathe()

@@ -138,6 +138,17 @@ async def test_a_periodic_job_runs_again_and_again(setting: Setting) -> None:
         await setting.until("Count", 3)
 
 
+async def test_a_job_that_was_due_while_the_machine_slept_runs_when_it_is_awake(setting: Setting) -> None:
+    setting.job(
+        "hourly", "echo x >> count.out\necho Count = $(wc -l < count.out)", PERIOD="1h", CWD=str(setting.directory)
+    )
+    async with setting.running():
+        await setting.until("Count", 1)
+        while setting.value("Count") == 1:  # once its first run is over, it is due again
+            setting.manager.slept(3600.0)
+            await trio.sleep(0.01)
+
+
 async def test_a_job_that_waits_for_its_exit_publishes_at_each_dash(setting: Setting) -> None:
     setting.job(
         "stream",
