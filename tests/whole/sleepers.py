@@ -1,8 +1,7 @@
 """An execute host that is a virtual machine on a network of namespaces: it sleeps in earnest, and a packet wakes it.
 
 No card of QEMU's wakes a machine. In place of its wake line there is a thread that listens on the guest's cable: it
-hears what the card would hear, and where that has the card's magic packet, it has QEMU wake the machine. From S3 that is
-by a command of QEMU's; one that is suspended to idle knows no state of its firmware, and its power button is pressed.
+hears what the card would hear, and where that has the card's magic packet, it has QEMU wake the machine.
 
 A test may be the one who sits before the machine: `order` runs a command in it, `lid_is_closed` has it sleep whatever its
 startd does, and `clock_goes_on` moves the clock that goes on while it sleeps.
@@ -30,12 +29,6 @@ MAGIC: Final = b"\xff" * 6 + bytes.fromhex(HARDWARE.replace(":", "")) * 16
 _ALL_PROTOCOLS: Final = 3
 FRAME_BYTES_MAX: Final = 65536
 TAP: Final = "tap0"
-DEEP, TO_IDLE = "deep", "s2idle"
-"""Linux's words for S3, and for a sleep without any state of the firmware's."""
-FALLS_ASLEEP, WAKES = "PM: suspend entry", "PM: suspend exit"
-"""What its kernel says on the console."""
-BUTTON = "button"
-"""The driver of the power button."""
 HOUR, DAY = 4, 7
 """Registers of the clock on a PC's board."""
 CARD, DRIVER = "i82558b", "e100"
@@ -89,18 +82,14 @@ class Control:
 class Guest:
     """The running machine. `woken_by` has the packets that have woken it."""
 
-    def __init__(self, control: Control, cable: socket.socket, orders: socket.socket, console: Path, how: str) -> None:
+    def __init__(self, control: Control, cable: socket.socket, orders: socket.socket) -> None:
         self._control, self._cable, self._orders = control, cable, orders
-        self._console, self._is_idle_only = console, how == TO_IDLE
         self.woken_by: list[bytes] = []
         threading.Thread(target=self._listen, daemon=True).start()
 
     def sleeps(self) -> bool:
-        """Whether it does: QEMU says so of S3; of the other the kernel's last word is that it begins to."""
-        if not self._is_idle_only:
-            return bool(self._control.ask("query-status")["status"] == "suspended")
-        words = self._console.read_text(errors="replace")
-        return words.rfind(FALLS_ASLEEP) > words.rfind(WAKES)
+        """Whether QEMU says so: its processor stands still until something wakes it."""
+        return bool(self._control.ask("query-status")["status"] == "suspended")
 
     def order(self, command: str) -> None:
         """Have its shell run this, as root."""
@@ -112,7 +101,7 @@ class Guest:
 
     def wake(self) -> None:
         """Somebody opens the lid."""
-        self._control.ask("system_powerdown" if self._is_idle_only else "system_wakeup")
+        self._control.ask("system_wakeup")
 
     def clock_goes_on(self, hours: int) -> None:
         """While it sleeps: the clock of its board is later then, without anybody having to wait."""
@@ -145,7 +134,7 @@ class Guest:
 def _init(kernel: Kernel, host: Host) -> bytes:
     """What the guest has more than any other: its card, its name and the host's directory."""
     guest = Initramfs()
-    modules = {**dict(kernel.module(DRIVER)), **dict(kernel.module(BUTTON))}
+    modules = dict(kernel.module(DRIVER))
     for name, content in modules.items():
         guest.write(f"/modules/{name}.ko", content)
     guest.write("/wake_on_lan", WAKE_ON_LAN.encode())
@@ -156,14 +145,14 @@ def _init(kernel: Kernel, host: Host) -> bytes:
 
 
 @contextmanager
-def asleep_when_idle(net: Network, kernel: Kernel, host: Host, how: str = DEEP) -> Iterator[Guest]:
-    """The host, which has joined its pool, as a guest on the network, for the time of the block. `how` Linux sleeps."""
+def asleep_when_idle(net: Network, kernel: Kernel, host: Host) -> Iterator[Guest]:
+    """The host, which has joined its pool, as a guest on the network, for the time of the block."""
     with tempfile.TemporaryDirectory(prefix="guest-") as directory, _cable(net) as cable:
         initramfs, console = Path(directory, "initramfs"), Path(directory, "console")
         initramfs.write_bytes(with_python() + _init(kernel, host))
         (ours, its), (orders, its_orders) = socket.socketpair(), socket.socketpair()
         fds = its.fileno(), its_orders.fileno()
-        command = _command(kernel, initramfs, console, fds, how)
+        command = _command(kernel, initramfs, console, fds)
         with (
             ours,
             its,
@@ -175,7 +164,7 @@ def asleep_when_idle(net: Network, kernel: Kernel, host: Host, how: str = DEEP) 
             its_orders.close()
             try:
                 with closing(Control(ours)) as control:
-                    yield Guest(control, cable, orders, console, how)
+                    yield Guest(control, cable, orders)
             finally:
                 process.kill()
                 print(console.read_text(errors="replace"))  # shown where the test fails
@@ -189,7 +178,7 @@ def _cable(net: Network) -> Iterator[socket.socket]:
         yield cable
 
 
-def _command(kernel: Kernel, initramfs: Path, console: Path, fds: tuple[int, int], how: str) -> list[str]:
+def _command(kernel: Kernel, initramfs: Path, console: Path, fds: tuple[int, int]) -> list[str]:
     control, orders = fds
     words = f"""
     {QEMU} -accel tcg -machine pc -m 1024 -nodefaults -display none -no-reboot
@@ -199,5 +188,5 @@ def _command(kernel: Kernel, initramfs: Path, console: Path, fds: tuple[int, int
     -chardev socket,id=orders,fd={orders} -serial chardev:orders
     -chardev socket,id=control,fd={control} -mon chardev=control,mode=control
     """
-    said = f"console=ttyS0 loglevel=7 panic=-1 no_timer_check mem_sleep_default={how} no_console_suspend"
+    said = "console=ttyS0 quiet panic=-1 no_timer_check mem_sleep_default=deep no_console_suspend"
     return [*words.split(), "-append", said]

@@ -14,7 +14,7 @@ from tests.whole.hosts import Host, new_host, new_host_of
 from tests.whole.linux_guests import kernel, why_not
 from tests.whole.networks import NetworkHost, network
 from tests.whole.networks import why_not as why_no_network
-from tests.whole.sleepers import DEEP, HARDWARE, MAGIC, Guest, asleep_when_idle
+from tests.whole.sleepers import HARDWARE, MAGIC, Guest, asleep_when_idle
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 PORT = {"SHARED_PORT_PORT": "9618"}
@@ -44,8 +44,8 @@ class Pool(NamedTuple):
 
 
 @contextmanager
-def a_pool(how: str = DEEP, **knobs: str) -> Iterator[Pool]:
-    """Of the two; the knobs are the sleeper's. `how` its Linux sleeps."""
+def a_pool(**knobs: str) -> Iterator[Pool]:
+    """Of the two; the knobs are the sleeper's."""
     linux = kernel()
     if (why := why_not() or why_no_network()) or linux is None:
         pytest.skip(why)
@@ -59,7 +59,7 @@ def a_pool(how: str = DEEP, **knobs: str) -> Iterator[Pool]:
         word = home.tool("pool", "token", "create", "--for", "execute")
         with net.at(home.address):
             sleeper.join_with(home, word, {**SLEEPER, **knobs})
-        guest = stack.enter_context(asleep_when_idle(net, linux, sleeper, how))
+        guest = stack.enter_context(asleep_when_idle(net, linux, sleeper))
         yield Pool(home, sleeper, guest)
 
 
