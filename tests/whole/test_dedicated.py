@@ -73,7 +73,8 @@ def test_a_node_that_its_machine_puts_out_restarts_all(pool: RealPool, policy: s
     pool.until(lambda: told(place)[-1] == "001", "all nodes to run again")
     (place / "go").touch()
     (job,) = pool.until_done(cluster)
-    assert (job.eval_int("JobRunCount"), job.eval_int("ExitCode")) == (2, 0)
+    # A slow machine may put the node out before the start of all of them counts, and then once more.
+    assert (job.eval_int("JobRunCount", 0) >= 2, job.eval_int("ExitCode")) == (True, 0)
     assert told(place)[-3:] == ["004", "001", "005"]
     until_free(pool)
 
