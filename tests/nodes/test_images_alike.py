@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -152,6 +153,39 @@ def standard_files(place: Place) -> str:
     return "the job's files" if said == ["given\n", "said\n"] else repr(said)
 
 
+def made_files(place: Place) -> str:
+    account = pwd.getpwuid(os.geteuid()) if ACCOUNT is None else pwd.getpwnam(ACCOUNT)
+    said = place.out(
+        "umask; echo x > made; echo x > run; chmod 750 run; mkdir d; echo x > d/in",
+        "transfer_output_files = made, run, d",
+    )
+    found = [(place.home / name).stat() for name in ("made", "run", "d/in")]
+    modes = " ".join(f"{one.st_mode & 0o777:o}" for one in found)
+    whose = "the user's" if {one.st_uid for one in found} == {account.pw_uid} else repr(found)
+    return f"umask {said}, {whose}, {modes}"
+
+
+def much_input_and_output(place: Place) -> str:
+    home = place.pool.place("given")
+    data = os.urandom(4 << 20)
+    (home / "in").write_bytes(data)
+    place.run("cat", f"input = {home}/in")
+    return "all of it" if (place.home / "out").read_bytes() == data else "some of it"
+
+
+def removed(place: Place) -> str:
+    tick = "while :; do echo x >> /shared/ticks; sleep 0.05; done"
+    command = f'trap """" TERM HUP; ({tick}) & setsid sh -c ""{tick}"" & {tick}'
+    cluster = place.submit(command, "job_max_vacate_time = 1")
+    place.until_file("ticks")
+    place.pool.tool("condor_rm", str(cluster))
+    place.pool.until_gone(cluster)
+    ticks = place.shared / "ticks"
+    size = ticks.stat().st_size
+    place.pool.tool("condor_q")  # a while in which they would write
+    return "all of its processes end" if ticks.stat().st_size == size else "some go on"
+
+
 def _end(ad: ClassAd) -> str:
     if ad.eval_bool("ExitBySignal", False):
         return f"ExitSignal {ad.eval_int('ExitSignal')}"
@@ -211,12 +245,13 @@ def missing_image(place: Place) -> str:
 def shell(place: Place) -> str:
     cluster = place.submit("echo there > /shared/there; while [ ! -e /shared/over ]; do sleep 0.1; done", WORD)
     place.until_file("there")
-    look = "cat /etc/image; echo $WORD; [ $PWD = $_CONDOR_SCRATCH_DIR ] && echo sandbox; for pid in $_CONDOR_JOB_PIDS; do cat /proc/$pid/comm 2> /dev/null; done; true"
+    look = "cat /etc/image; echo $WORD; [ $PWD = $_CONDOR_SCRATCH_DIR ] && echo sandbox; for pid in $_CONDOR_JOB_PIDS; do cat /proc/$pid/comm 2> /dev/null || echo nobody; done; true"
     said = place.pool.tool("condor_ssh_to_job", str(cluster), look)
     (place.shared / "over").write_text("now")
     place.pool.until_done(cluster)
     lines = said.split()
-    return "in the image" if lines[:3] == ["thin", "carried", "sandbox"] and "sh" in lines[3:] else repr(said)
+    good = lines[:3] == ["thin", "carried", "sandbox"] and "sh" in lines[3:] and lines.count("nobody") < 2
+    return "in the image" if good else repr(said)
 
 
 WORD = 'environment = "WORD=carried"'
@@ -277,6 +312,18 @@ def from_registry(place: Place) -> str:
     return f"{place.out('cat /etc/image', image=image)}, fetched"
 
 
+def by_digest(place: Place) -> str:
+    with urlopen(f"http://{place.registry}/v2/tool/manifests/latest") as answer:
+        digest = answer.headers["Docker-Content-Digest"]
+    image = f"container_image = docker://{place.registry}/tool@{digest}"
+    return f"{place.out('cat /etc/image', image=image)}, fetched"
+
+
+def no_network(place: Place) -> str:
+    said = set(place.out("cat /proc/net/dev | grep : | cut -d: -f1", "docker_network_type = none").split())
+    return "none" if said == {"lo"} else "the machine's"
+
+
 def processes(place: Place) -> str:
     numbers = place.out("ls /proc").split()
     count = len([name for name in numbers if name.isdigit()])
@@ -301,20 +348,25 @@ ROWS: dict[str, Callable[[Place], str]] = {
     "`executable` of one's own": own_program,
     "files that are transferred": input_and_output,
     "`input`, `output`, `error`": standard_files,
+    "files that it makes": made_files,
+    "4 MiB of input and output": much_input_and_output,
     "`exit 7`": exit_code,
     "a program that signal 9 ends": signal,
     "more memory than the slot has": memory,
     "a program that is not there": missing_program,
     "an image that is not there": missing_image,
     "`container_image = docker://...`": from_registry,
+    "the same with `@sha256:...`": by_digest,
     "condor_ssh_to_job": shell,
     "condor_chirp": chirp,
     "condor_suspend, condor_continue": still_and_on,
     "condor_vacate_job with `kill_sig = SIGUSR1`": vacate,
+    "condor_rm": removed,
     "`MOUNT_UNDER_SCRATCH = /tmp`": private_directories,
     "directories that the owner mounts": mounts,
     "processes that it sees": processes,
     "network": network,
+    "`docker_network_type = none`": no_network,
 }
 
 
