@@ -20,6 +20,7 @@ WAITING_MAX: Final = 256
 """How many may have come that nobody has asked for yet; a peer that sends more is cut off."""
 _PAUSE_S: Final = 0.02
 _SIZE: Final = array.array("i").itemsize
+_FILES_BYTES: Final = socket.CMSG_SPACE(AT_ONCE_MAX * _SIZE)
 
 
 class OpenFile:
@@ -127,12 +128,32 @@ class UnixStream(trio.abc.Stream):
             except OSError as error:
                 raise self._broken(error) from error
 
+    async def receive_into(self, room: memoryview) -> int:
+        """Put what has come there, and how much that is; 0 at the end."""
+        while True:
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+                return self._receive_there(room)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._broken(error) from error
+
     def _receive(self, wanted: int) -> bytes:
         if not self._takes:
             return self._socket.recv(wanted)
-        data, ancillary, _, _ = self._socket.recvmsg(
-            wanted, socket.CMSG_SPACE(AT_ONCE_MAX * _SIZE), socket.MSG_CMSG_CLOEXEC
-        )
+        data, ancillary, _, _ = self._socket.recvmsg(wanted, _FILES_BYTES, socket.MSG_CMSG_CLOEXEC)
+        self._keep(ancillary)
+        return data
+
+    def _receive_there(self, room: memoryview) -> int:
+        if not self._takes:
+            return self._socket.recv_into(room)
+        count, ancillary, _, _ = self._socket.recvmsg_into([room], _FILES_BYTES, socket.MSG_CMSG_CLOEXEC)
+        self._keep(ancillary)
+        return count
+
+    def _keep(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         for level, kind, raw in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 numbers = array.array("i")
@@ -141,7 +162,6 @@ class UnixStream(trio.abc.Stream):
         if len(self._came) > WAITING_MAX:
             self._came.clear()
             raise OSError(errno.EPROTO, "more files than were asked for")
-        return data
 
     async def aclose(self) -> None:
         """Close the socket, and every file that is still here."""

@@ -266,11 +266,14 @@ class Connection:
     # ---- bytes in
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        """What the bytes mean. PeerError when they break the rules; the connection is then closed."""
+        """What the bytes mean. PeerError when they break the rules; the connection is then closed.
+
+        None of them are given where they have come into the `room`.
+        """
         events: list[Event] = []
         frames = self._frames
         payload: bytes | memoryview | None = frames.whole(data)
-        if payload is None:
+        if payload is None and data:
             frames.feed(data)
         try:
             while self.state is not ConnectionState.CLOSED:
@@ -284,6 +287,14 @@ class Connection:
             self.state = ConnectionState.CLOSED
             raise
         return events
+
+    def room(self) -> memoryview | None:
+        """Where the rest of a long message under way goes, without a copy; None where there is no such place."""
+        return self._frames.room()
+
+    def filled(self, count: int) -> None:
+        """So many bytes have come into that."""
+        self._frames.filled(count)
 
     @property
     def mid_frame(self) -> bool:

@@ -24,6 +24,7 @@ from pool.base.errors import PeerError
 from protocol.network import turns
 from protocol.network.channel import Channel
 from protocol.network.refusals import Refusals
+from protocol.network.unix_stream import UnixStream
 from protocol.rpc import connection as core
 from protocol.rpc import events
 from protocol.rpc.answering import Answering
@@ -268,9 +269,9 @@ class Peer(Known):
                     self._outbox.kick()
                 if self._stint is not None:
                     await self._await_room(self._stint)
-                data = await self._stream.receive_some(self._wanted_bytes())
+                data = await self._receive()
                 self._silence.heard_at = trio.current_time()
-                if not data:
+                if data is None:
                     return (
                         "the connection was cut in the middle of a message" if self._connection.mid_frame else "closed"
                     )
@@ -296,6 +297,14 @@ class Peer(Known):
             return str(error)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             return f"connection lost: {error.__cause__ or error or 'closed'}"
+
+    async def _receive(self) -> bytes | bytearray | None:
+        """What has come: nothing where it has its place in a long message already, None at the end."""
+        if isinstance(self._stream, UnixStream) and (room := self._connection.room()) is not None:
+            count = await self._stream.receive_into(room[:BULK_RECEIVE_BYTES])
+            self._connection.filled(count)
+            return b"" if count else None
+        return await self._stream.receive_some(self._wanted_bytes()) or None
 
     def _wanted_bytes(self) -> int:
         # Of a long message hardly more than its rest: it is kept as it comes, and what is behind it has to be moved.

@@ -23,6 +23,8 @@ def frame(payload: bytes) -> bytes:
 HEAD_BYTES: Final = 96
 """How much of a long frame has come when it is looked at."""
 LONG_BYTES: Final = 64 * 1024
+ROOM_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A frame of at most this length gets room for all of it at its beginning."""
 
 
 class FrameReader:
@@ -31,7 +33,7 @@ class FrameReader:
     `judge(length, head)` raises PeerError for a long frame that is not to be taken, by its first bytes.
     """
 
-    __slots__ = ("_buffer", "_judge", "_judged", "_wanted", "bytes_max", "taken")
+    __slots__ = ("_buffer", "_came", "_judge", "_judged", "_wanted", "bytes_max", "taken")
 
     def __init__(self, bytes_max: int, judge: Callable[[int, bytes], None] = lambda length, head: None) -> None:
         self.bytes_max = bytes_max
@@ -40,6 +42,7 @@ class FrameReader:
         self._judged = False
         self._buffer = bytearray()
         self._wanted = -1  # length of the frame under way; -1 while its header is incomplete
+        self._came = -1  # how much of a buffer that has room for its whole frame has come; -1: all that it has
 
     def whole(self, data: bytes | bytearray | memoryview) -> bytes | None:
         """The frame, where what was received is exactly one that is short: nearly always. Otherwise it is to be fed."""
@@ -53,10 +56,30 @@ class FrameReader:
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take in what was received."""
+        assert self._came < 0, "the rest of this frame goes into its room"
         self._buffer += data
+
+    def room(self) -> memoryview | None:
+        """Where the rest of a long frame under way goes; None where what comes is to be fed."""
+        if self._came < 0:
+            have, end = len(self._buffer), HEADER_BYTES + self._wanted
+            if not (self._judged and LONG_BYTES < self._wanted <= ROOM_BYTES_MAX and have < end):
+                return None
+            whole = bytearray(end)
+            whole[:have] = self._buffer
+            self._buffer, self._came = whole, have
+        return memoryview(self._buffer)[self._came :]
+
+    def filled(self, count: int) -> None:
+        """So many bytes have come into the room."""
+        self._came += count
+        if self._came == len(self._buffer):
+            self._came = -1
 
     def next(self) -> bytes | memoryview | None:
         """The next whole frame, or None until more bytes come; PeerError when one is too long or empty."""
+        if self._came >= 0:
+            return None
         buffer = self._buffer
         if self._wanted < 0:
             if len(buffer) < HEADER_BYTES:
@@ -89,7 +112,8 @@ class FrameReader:
     @property
     def missing(self) -> int:
         """How much of the frame under way has not come; 0 where its length is not known."""
-        return HEADER_BYTES + self._wanted - len(self._buffer) if self._wanted >= 0 else 0
+        have = len(self._buffer) if self._came < 0 else self._came
+        return HEADER_BYTES + self._wanted - have if self._wanted >= 0 else 0
 
     @property
     def long_bytes(self) -> int:

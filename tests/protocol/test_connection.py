@@ -304,6 +304,27 @@ def test_a_long_frame_is_taken_as_it_came_and_what_is_behind_it_is_kept() -> Non
         assert not reader.partial
 
 
+def test_the_rest_of_a_long_frame_goes_where_there_is_room_for_it() -> None:
+    long = bytes(range(256)) * (LONG_BYTES // 128)
+    for first in (1, 300, len(long)):
+        reader, whole = FrameReader(bytes_max=len(long)), frame(long)
+        assert reader.room() is None
+        reader.feed(whole[:first])
+        assert reader.next() is None
+        sent = first
+        while (room := reader.room()) is not None:
+            assert len(room) == reader.missing == len(whole) - sent
+            count = min(len(room), 50_000)
+            room[:count] = whole[sent : sent + count]
+            reader.filled(count)
+            sent += count
+            assert (reader.partial, reader.long_bytes) == (True, len(long))
+            if sent < len(whole):
+                assert reader.next() is None
+        reader.feed(whole[sent:] + frame(b"behind"))
+        assert (reader.next(), reader.next()) == (long, b"behind")
+
+
 def test_what_is_large_is_sent_in_its_place_whatever_is_taken_of_it_at_a_time() -> None:
     client, server = a_pair()
     data = bytes(range(256)) * 2048
