@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +18,15 @@ from tests.whole.guests import MACHINE, REAL
 from tests.whole.hosts import four_hosts
 from tests.whole.linux_guests import Kernel, kernel, why_not, with_busybox
 from tests.whole.real_pool import RealPool, real_pool
+from tests.whole.test_virtual_machines import parent_of
 
 pytestmark = [REAL, pytest.mark.slow, pytest.mark.timeout(900)]
 TOOLS = ("syslinux", "mformat", "mcopy")
 LAST = 120
 BOOTS_S = 300.0
 DISK_SECTORS = 65536
+STATE = "**/_condor_vm/state.qcow2"
+SAVING_BYTES = 4 << 20
 BEGIN = """\
 #!/bin/busybox sh
 /bin/busybox mkdir -p /proc /dev /sbin /usr/bin /usr/sbin
@@ -167,3 +173,39 @@ def test_linux_on_a_bridge_of_its_machine_reaches_that_also_after_it_was_put_awa
         (ad,) = pool.until_done(int(cluster))
         assert ad.eval("ExitCode") == 0
         pool.until(lambda: not ports(), "the end of its cable")
+
+
+def kill_while_it_saves(pool: RealPool, pid: int) -> None:
+    """SIGKILL to that process as soon as the guest's memory is being written."""
+    deadline = time.monotonic() + BOOTS_S
+    while time.monotonic() < deadline:
+        if any(path.stat().st_size > SAVING_BYTES for path in pool.directory.glob(STATE)):
+            os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("killed", ["starter", "startd"])
+def test_no_linux_is_left_when_its_starter_or_startd_is_killed_while_it_boots_or_is_written_down(killed: str) -> None:
+    linux = the_kernel()
+    with real_pool(NUM_CPUS=1, MEMORY=1024, **MACHINE) as pool:
+        home = pool.place("vm")
+        put_linux(home, linux)
+        for saving in (False, True):
+            cluster = pool.submit(JOB, cwd=home)
+            (job,) = pool.until(lambda c=cluster: pool.jobs(str(c), "-constraint", "JobPid > 0"), "Linux to boot")
+            qemu = job.eval_int("JobPid", 0)
+            assert os.path.basename(os.readlink(f"/proc/{qemu}/exe")).startswith("qemu-system")
+            victim = parent_of(qemu) if killed == "starter" else pool.pid_of("startd")
+            if saving:
+                pool.until(lambda c=cluster: counted(pool, str(c)) > 3, "Linux to count", deadline_s=BOOTS_S)
+                killer = threading.Thread(target=kill_while_it_saves, args=(pool, victim))
+                killer.start()
+                pool.tool("condor_suspend", str(cluster), check=False)
+                killer.join()
+                assert "is put away" not in "".join(log.read_text() for log in pool.directory.glob("log/StarterLog.*"))
+            else:
+                os.kill(victim, signal.SIGKILL)
+            pool.until(lambda pid=qemu: not os.path.exists(f"/proc/{pid}/exe"), "the end of QEMU")
+            pool.tool("condor_rm", str(cluster))
+            pool.until_gone(cluster)
