@@ -70,7 +70,7 @@ async def everything(bench: Bench) -> list[ClassAd]:
     return [*shown, *(await bench.ads()).values(), *(await bench.history())]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 @pytest.mark.parametrize("transforms", [{}, TRANSFORMS], ids=["plain", "transformed"])
 async def test_every_ad_names_its_client(
     tmp_path: Path, autojump_clock: Clock, seed: int, transforms: dict[str, str]

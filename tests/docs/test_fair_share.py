@@ -8,6 +8,7 @@ from tests.docs import pages
 from tests.whole.real_pool import real_pool
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "cores"), [(("fair-share", "quotas-and-limits"), 6), (("preemption",), 2)])
 def test_every_command_of_the_page_prints_what_it_shows(names: tuple[str, ...], cores: int) -> None:
     soon = {"NEGOTIATOR_INTERVAL": 2, "NEGOTIATOR_MIN_INTERVAL": 1, "POLLING_INTERVAL": 1}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 
+import pytest
+
 from tests.docs.pages import PAGES
 from tests.docs.test_hosts import run
 from tests.whole.real_pool import pool_directory
 
 
+@pytest.mark.slow
 def test_two_pools_are_set_up_and_a_job_flocks() -> None:
     text = (PAGES / "flocking.md").read_text().partition("## Two pools on one machine\n")[2].partition("\n## ")[0]
     script = "".join(f"{line}\n" for line in re.findall(r"^    (.*)$", text, re.MULTILINE))

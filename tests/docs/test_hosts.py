@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import PAGES
 from tests.whole.real_pool import DEADLINE_S, pool_directory
 
@@ -18,6 +20,7 @@ def commands(title: str) -> str:
     return "".join(f"{line}\n" for line in re.findall(r"^    (.*)$", text, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_four_hosts_are_set_up_and_one_is_revoked() -> None:
     with pool_directory() as directory:
         script = commands("Four hosts on one machine").replace("/tmp/p", str(directory))

@@ -31,7 +31,7 @@ MAX_NUM_DEFAULT_LOG = 3
 TRUNC_SCHEDD_LOG_ON_OPEN = true
 CONDOR_Q_ONLY_MY_JOBS = false
 CONDOR_Q_DASH_BATCH_IS_DEFAULT = false
-STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER = far
+BOX_TOKEN_URL = far
 """
 
 
@@ -62,7 +62,7 @@ def test_the_master_says_at_its_start_what_has_no_effect(odd: RealPool) -> None:
 def test_it_says_which_knobs_of_htcondors_and_which_misspelt_ones_it_does_not_know(odd: RealPool) -> None:
     log = (odd.directory / "log" / "MasterLog").read_text()
     file = odd.directory / "config"
-    for name, line in {"VM_GAHP_SERVER": 5, "USE_PROCD": 6, "STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER": 19}.items():
+    for name, line in {"VM_GAHP_SERVER": 5, "USE_PROCD": 6, "BOX_TOKEN_URL": 19}.items():
         assert f'{file}:{line}: warning: "{name}" is a knob of HTCondor\'s that has no effect here' in log
     assert f'{file}:7: warning: unknown knob "SLOT_TYP_1" (did you mean "SLOT_TYPE_1"?)' in log
     assert f'{file}:8: warning: unknown knob "NUM_CPU" (did you mean "NUM_CPUS"?)' in log

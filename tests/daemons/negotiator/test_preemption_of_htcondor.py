@@ -61,13 +61,20 @@ def cases_of(file: Path, layout: str) -> list[dict[str, Any]]:
     return [case for line in file.read_text().splitlines() if layout in (case := json.loads(line))]
 
 
+MANY: Final = ("priority", "ranks")
+"""Files of so many situations that they take their time."""
 PLAYED: Final = [
-    pytest.param(file, layout, id=f"{file.stem}-{layout}", marks=[pytest.mark.slow] if layout == "static" else [])
+    pytest.param(
+        file,
+        layout,
+        id=f"{file.stem}-{layout}",
+        marks=[pytest.mark.slow] if layout == "static" or file.stem in MANY else [],
+    )
     for file in FILES
     for layout in LAYOUTS
     if cases_of(file, layout)
 ]
-"""The layout that pools have by default, each time; the other one with what is slow."""
+"""The layout that pools have by default, each time; the other one, and long files, with what is slow."""
 
 
 @pytest.mark.parametrize(("file", "layout"), PLAYED)

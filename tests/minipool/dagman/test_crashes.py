@@ -241,6 +241,7 @@ def test_a_diamond_of_200_nodes_dies_at_each_of_its_steps(
     assert dies_at_each_step(Diamond(200), tmp_path, monkeypatch, [victim]) > 4_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reset", ["True", "False"])
 def test_a_graph_that_fails_leaves_one_rescue_file_wherever_a_crash_comes(
     reset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ def test_no_mixture_of_bombs_takes_much_more_than_the_budget() -> None:
         assert cost(ad, compiled=rng.random() < 0.5) < MOST_S
 
 
+@pytest.mark.slow
 def test_bombs_leave_no_memory_behind() -> None:
     def largest_kib() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
