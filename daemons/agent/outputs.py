@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -47,9 +46,6 @@ from protocol.messages.agent import (
 )
 from protocol.rpc.endpoints import Peer
 from protocol.rpc.service import Answer, answer
-
-AT_ONCE_MAX: Final = 64
-"""How many files are moved to their places without a thread, which takes longer than a few of them."""
 
 log = logging.getLogger("agent.outputs")
 
@@ -232,8 +228,7 @@ class Outputs:
         fault("agent.output_came")
         if trouble is None:
             try:
-                # Renames in one directory are quick; a thread is worth it only for many.
-                if len(files) > AT_ONCE_MAX:
+                if placement.takes_long:
                     await trio.to_thread.run_sync(placement.finish)
                 else:
                     placement.finish()

@@ -13,11 +13,17 @@ import os
 import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 from pool.base.errors import PeerError
 from pool.files.transfer import check_link, check_names
 from protocol.files.file_list import FileTrouble
 from protocol.messages.agent import FileEntry
+
+AT_ONCE_MAX: Final = 64
+"""How many files are moved to their places in less time than a thread takes."""
+FREED_AT_ONCE_MAX: Final = 32 * 1024**2
+"""And how many bytes of those that they replace: the kernel takes a millisecond for each ten megabytes."""
 
 
 @dataclass
@@ -31,6 +37,8 @@ class Placement:
     """Whether the directory of a file's place is made, though no directory of that name has come along."""
     begun: frozenset[str] = frozenset()
     """The names of files of which an earlier attempt with the same mark has left something."""
+    _freed: int = 0
+    """Bytes of what was there before, which goes when the files have their places."""
     _waiting: list[tuple[str, str]] = field(default_factory=list)  # temporary name, place
     _real: dict[str, str] = field(default_factory=dict)  # of directories, which many files share
     _links: list[tuple[str, str, str]] = field(default_factory=list)  # name, place, target
@@ -64,6 +72,7 @@ class Placement:
             if not os.access(place, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), place)
             mode = stat.S_IMODE(there.st_mode)
+            self._freed += there.st_size
         return self._beside(place, mode, exists=there is not None, goes_on=entry.name in self.begun)
 
     def adopt(self, entry: FileEntry) -> None:
@@ -127,6 +136,11 @@ class Placement:
     def link(self, entry: FileEntry) -> None:
         """Remember a link; links are made last, so that no file is ever written through one that was sent."""
         self._links.append((entry.name, self._place_of(entry), entry.target))
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether `finish` is a thread's work."""
+        return len(self._waiting) > AT_ONCE_MAX or self._freed > FREED_AT_ONCE_MAX
 
     def finish(self) -> None:
         """Move everything to its place; FileTrouble names the file that cannot be."""
