@@ -7,6 +7,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from pool.classad import ClassAd
 from tests.whole.real_pool import DEADLINE_S, RealPool, real_pool
 
@@ -80,6 +82,30 @@ def test_a_job_has_a_sleeping_machine_woken_and_runs_there() -> None:
         assert "Offline" not in slot
         assert "MachineLastMatchTime" not in slot
         assert (slot["HibernationLevel"], slot["CanHibernate"]) == (0, True)
+
+
+@pytest.mark.slow
+def test_the_machine_sleeps_only_when_the_last_of_its_slots_wants_it() -> None:
+    """The job itself looks, so many times HIBERNATE_CHECK_INTERVAL after the idle slot has begun to want it."""
+    two = {"NUM_CPUS": 2, "NUM_SLOTS": 2, "NUM_SLOTS_TYPE_1": 2, "SLOT_TYPE_1": "cpus=1"}
+    idle = 'ifThenElse(MaySleep && State == "Unclaimed" && Activity == "Idle", "RAM", "NONE")'
+    attributes = {"STARTD_ATTRS": "WakePort MaySleep", "MaySleep": False}
+    with a_machine(9, HIBERNATE=idle, **two, **attributes) as pool:
+        go, asleep = pool.directory / "go", pool.directory / "asleep"
+        script = f"while [ ! -e {go} ]; do sleep 0.1; done; sleep 4; [ ! -e {asleep} ]"
+        cluster = pool.submit(f"executable = /bin/sh\narguments = \"-c '{script}'\"\nqueue\n")
+        pool.until_status(cluster, 2)
+        pool.user = None
+        with open(pool.directory / "config", "a") as config:
+            config.write("MaySleep = True\n")
+        pool.tool("condor_reconfig")
+        pool.until(lambda: all(slot.eval_bool("MaySleep", False) for slot in pool.slots()), "the new policy")
+        assert sorted(slot.eval_str("State") for slot in pool.slots()) == ["Claimed", "Unclaimed"]
+        go.touch()
+        (job,) = pool.until_done(cluster)
+        assert job["ExitCode"] == 0
+        pool.until(asleep.exists, "the machine to sleep")
+        assert asleep.read_text() == "set S3\n"
 
 
 def test_a_machine_that_no_packet_would_wake_stays_awake_and_says_why() -> None:
