@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 PYTEST := $(BIN)/python -m pytest
 # Tests wait for processes most of their time: six workers keep two cores busy.
 WORKERS ?= 6
+# Slow ones work more: as many as there are cores of a small machine.
+SLOW_WORKERS ?= 2
 
 .PHONY: help venv dev demo test slow long coverage lint format bench profile docs nodes arm64 release mutants clean
 help: ## this list
@@ -40,7 +42,7 @@ test: dev ## every test that finishes in minutes
 	$(PYTEST) -q -m 'not slow and not long and not nodes' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: dev ## fault storms and scale
-	$(PYTEST) -q -m slow $(ARGS)
+	$(PYTEST) -q -m slow -n $(SLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 long: dev ## half an hour of differential runs and mangled text
 	$(PYTEST) -q -m long $(ARGS)
