@@ -88,7 +88,12 @@ class SingularityWatch:
             await doubt.wait()
 
     def _tell(self, facts: Facts) -> None:
-        """The slots say what was found, and no longer what was."""
+        """The slots say what was found, and no longer what was; the log says it when it is another."""
+        if facts and facts != self._facts:
+            able = "cannot" if facts.get("HasSingularity") is False else "can"
+            said = {"version": facts.get("SingularityVersion"), "reason": facts.get("SingularityOfflineReason")}
+            said = {name: value for name, value in said.items() if value}
+            self._start.log.always(f"Images of Singularity {able} be run", **said)
         gone = {name: "" if isinstance(value, str) else False for name, value in self._facts.items()}
         self._facts = facts
         if told := {**gone, **facts}:
@@ -106,16 +111,12 @@ async def look(config: Config, spawner: Spawner, log: Log) -> Facts:
     try:
         version = await trial.version()
     except SingularityError as error:
-        log.always("Images of Singularity cannot be run", program=name, reason=error)
         return {"HasSingularity": False, "SingularityOfflineReason": str(error)}
     facts: Facts = {"SingularityVersion": version}
     try:
         facts |= await trial.facts(log)
     except (SingularityError, OSError) as error:
-        log.always("Images of Singularity cannot be run", program=name, reason=error)
         facts |= {"HasSingularity": False, "SingularityOfflineReason": str(error)}
-    else:
-        log.always("Images of Singularity can be run", program=name, version=version)
     return facts
 
 
@@ -165,7 +166,6 @@ class Trial:
             facts["HasDockerURL"] = fetches = bool(made) and runs_files
             if not fetches:
                 reason = f"Images of registries cannot be run: {unmade or self.complaint}"
-                log.always(reason)
                 facts["SingularityOfflineReason"] = reason
             if runs_files:
                 facts["HasSIF"] = True

@@ -144,12 +144,7 @@ class VmBody(BareBody):
             self._log.always("The suspended virtual machine keeps its memory", problem=str(error))
             return
         self._is_back = trio.Event()
-        with trio.move_on_after(QUIT_S):
-            try:
-                await self._qemu.monitor.do("quit")
-                await self._qemu.child.ended.wait()
-            except MonitorError:
-                pass
+        await self._quit()
         if not self._qemu.child.ended.is_set():
             await super().end()
         self._qemu.monitor.close()
@@ -181,16 +176,20 @@ class VmBody(BareBody):
 
     # ---- its end
 
+    async def _quit(self) -> None:
+        """Have QEMU close its files and end, if it still can."""
+        with trio.move_on_after(QUIT_S):
+            try:
+                await self._qemu.monitor.do("quit")
+                await self._qemu.child.ended.wait()
+            except MonitorError:
+                pass
+
     async def end(self) -> None:
         """QEMU closes its files, if it still can; then nothing of it is left."""
         self._is_over = True
         if self._is_back is None:
-            with trio.move_on_after(QUIT_S):
-                try:
-                    await self._qemu.monitor.do("quit")
-                    await self._qemu.child.ended.wait()
-                except MonitorError:
-                    pass
+            await self._quit()
         await super().end()
         if self._is_back is not None:
             self._is_back.set()
