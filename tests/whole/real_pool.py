@@ -191,6 +191,11 @@ class RealPool:
         """The collector's machine ads."""
         return list(parse_longs(self.tool("condor_status", "-long").splitlines()))
 
+    def machine(self) -> ClassAd:
+        """The ad of the pool's one partitionable slot; beside it may be a job's dynamic slot, for a moment after the job too."""
+        (ad,) = parse_longs(self.tool("condor_status", "-long", "-constraint", "PartitionableSlot").splitlines())
+        return ad
+
     # ---- waiting
 
     def until(self, condition: Callable[[], T], what: str, *, deadline_s: float = DEADLINE_S) -> T:

@@ -57,7 +57,7 @@ def test_a_virtual_machine_of_aarch64_runs_and_its_console_comes_back() -> None:
         (pool.directory / "firmware").write_bytes(code.ljust(4096, b"\0"))
         (pool.directory / "firmware").chmod(0o644)
         pool.start()
-        (slot,) = pool.slots()
+        slot = pool.machine()
         facts = [slot.eval(name) for name in ("HasVM", "VM_Accelerator", "VM_Platform", "VMOfflineReason")]
         assert facts[:2] == [True, "tcg"], facts
         assert str(facts[2]).startswith("tcg virt qemu-"), facts

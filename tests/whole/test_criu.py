@@ -157,7 +157,7 @@ def test_where_there_is_no_criu_the_job_says_so_before_it_starts() -> None:
     with real_pool(NUM_CPUS=1, CRIU="/nowhere/criu") as pool:
         home: Path = pool.place("none")
         cluster = pool.submit("executable = /bin/true\nwant_checkpoint = criu\nlog = log\nqueue\n", cwd=home)
-        (slot,) = pool.slots()
+        slot = pool.machine()
         assert (slot.eval("HasCriu"), slot.eval("CriuProblem")) == (False, "there is no /nowhere/criu")
         said = pool.until(lambda: _says(pool.tool("pool", "why", str(cluster))), "why it does not run")
         assert "HasCriu" in said

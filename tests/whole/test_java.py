@@ -35,7 +35,7 @@ def test_a_java_job_runs_with_its_jars(tmp_path: Path) -> None:
         (home / "Other.class").unlink()
         home.chmod(0o777)
         pool.until(lambda: all("HasJava" in slot for slot in pool.slots()) and pool.slots(), "HasJava")
-        (slot,) = pool.slots()
+        slot = pool.machine()
         assert slot.eval_str("JavaVersion")
         text = (
             "universe = java\nexecutable = Hello.class\njar_files = other.jar\njava_vm_args = -Dasked=yes\n"

@@ -24,7 +24,7 @@ def greedy(mib: int) -> str:
 
 
 def whole_slot(pool: RealPool) -> dict[str, str]:
-    (ad,) = [ad for ad in pool.slots() if ad.eval_bool("PartitionableSlot", False)]
+    ad = pool.machine()
     return {name: ad.eval_str(name, "") for name in (MEMORY, CPUS, PROCESSES)}
 
 

@@ -58,8 +58,7 @@ def wake(pool: RealPool) -> None:
 def until_asleep(pool: RealPool) -> ClassAd:
     """The ad of its slot."""
     pool.until((pool.directory / "asleep").exists, "the machine to sleep")
-    (slot,) = pool.slots()
-    return slot
+    return pool.machine()
 
 
 def test_a_job_has_a_sleeping_machine_woken_and_runs_there() -> None:
@@ -70,7 +69,7 @@ def test_a_job_has_a_sleeping_machine_woken_and_runs_there() -> None:
         cluster = pool.submit(JOB)
         packet, _ = listener.recvfrom(1024)
         assert packet == b"\xff" * 6 + bytes.fromhex(str(slot["HardwareAddress"]).replace(":", "")) * 16
-        (slot,) = pool.slots()
+        slot = pool.machine()
         assert slot["MachineLastMatchTime"] >= slot["LastHeardFrom"]
         assert [one["RequestCount"] for one in slot["OfflineMatches"]] == [1]
         (job,) = pool.jobs(str(cluster))
@@ -78,7 +77,7 @@ def test_a_job_has_a_sleeping_machine_woken_and_runs_there() -> None:
         wake(pool)
         (job,) = pool.until_done(cluster)
         assert job["ExitCode"] == 0
-        (slot,) = pool.slots()
+        slot = pool.machine()
         assert "Offline" not in slot
         assert "MachineLastMatchTime" not in slot
         assert (slot["HibernationLevel"], slot["CanHibernate"]) == (0, True)

@@ -39,7 +39,7 @@ def test_a_virtual_machine_runs_and_its_console_and_disk_come_back() -> None:
     with real_pool(NUM_CPUS=1, **MACHINE) as pool:
         home = pool.place("vm")
         put_disk(home, last=5)
-        (slot,) = pool.slots()
+        slot = pool.machine()
         facts = {name: slot.eval(name) for name in ("HasVM", "VM_Type", "VM_Accelerator", "VM_AvailNum")}
         assert facts == {"HasVM": True, "VM_Type": "kvm", "VM_Accelerator": "tcg", "VM_AvailNum": 1}
         (ad,) = pool.until_done(pool.submit(JOB + "queue\n", cwd=home))

@@ -33,7 +33,8 @@ def a_machine(**knobs: object) -> Iterator[tuple[RealPool, Path]]:
 
 def offline(pool: RealPool) -> list[str]:
     """What condor_status says of a universe that is off, and why."""
-    return pool.tool("condor_status", "-offline", "-af", "HasVM", "VMOfflineReason", "VM_Type").splitlines()
+    facts = ("-af", "HasVM", "VMOfflineReason", "VM_Type")
+    return pool.tool("condor_status", "-offline", "-constraint", "PartitionableSlot", *facts).splitlines()
 
 
 def test_a_machine_that_fails_has_no_virtual_machines_until_a_trial_shows_that_it_can_again() -> None:
@@ -45,7 +46,7 @@ def test_a_machine_that_fails_has_no_virtual_machines_until_a_trial_shows_that_i
         (line,) = pool.until(lambda: offline(pool), "the machine to say that it fails")
         assert line.startswith("false ")
         assert line.endswith(" undefined"), "VM_Type is gone too"
-        (slot,) = pool.slots()
+        slot = pool.machine()
         assert slot.eval("OfflineUniverses") == ["VM", 13]
         assert slot.eval_int("VMOfflineTime", 0) > 0
         (job,) = pool.jobs(str(cluster))
@@ -53,7 +54,7 @@ def test_a_machine_that_fails_has_no_virtual_machines_until_a_trial_shows_that_i
         broken.unlink()
         (ad,) = pool.until_done(cluster)
         assert (ad.eval("ExitCode"), ad.eval("NumJobStarts")) == (0, 1)
-        (slot,) = pool.slots()
+        slot = pool.machine()
         assert (slot.eval("HasVM"), slot.eval("VM_Type"), "VMOfflineReason" in slot) == (True, "kvm", False)
 
 
