@@ -10,7 +10,13 @@ RELEASED: Final = "2026-11-20"
 """The day of this version: a release sets both."""
 SPEAKS: Final = "25.14.0"
 """The version of HTCondor whose language, attributes and tools these are."""
-_ARCHES: Final = {"x86_64": "X86_64", "amd64": "X86_64", "i686": "INTEL", "i386": "INTEL"}
+_ARCHES: Final = {
+    **dict.fromkeys(("x86_64", "amd64"), "X86_64"),
+    **dict.fromkeys(("i386", "i486", "i586", "i686"), "INTEL"),
+    "ia64": "IA64",
+    "ppc": "PPC",
+    "ppc64": "PPC64",
+}
 
 
 def arch(machine: str) -> str:

@@ -119,7 +119,7 @@ def _what_is_left(execute: Path) -> list[str]:
 
 
 async def _until_nothing_is_left(execute: Path) -> None:
-    with trio.move_on_after(60):
+    with trio.move_on_after(PATIENCE_S):
         while _what_is_left(execute):
             await trio.sleep(0.02)
     assert _what_is_left(execute) == []

@@ -24,7 +24,15 @@ def test_the_package_is_of_the_version_that_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "said"), [("x86_64", "X86_64"), ("aarch64", "aarch64"), ("i686", "INTEL"), ("ppc64le", "ppc64le")]
+    ("machine", "said"),
+    [
+        ("x86_64", "X86_64"),
+        ("aarch64", "aarch64"),
+        ("i686", "INTEL"),
+        ("i586", "INTEL"),
+        ("ppc64", "PPC64"),
+        ("ppc64le", "ppc64le"),
+    ],
 )
 def test_the_platform_is_that_of_this_host(monkeypatch: pytest.MonkeyPatch, machine: str, said: str) -> None:
     from importlib import reload
