@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -18,8 +19,11 @@ def _digest(data: bytes) -> str:
 
 
 @contextmanager
-def registry(layer: bytes, architecture: str = "amd64") -> Iterator[tuple[str, list[str]]]:
-    """Where the registry is, and what it was asked for; each name in it is the image that has this one layer (a tar)."""
+def registry(layer: bytes, architecture: str = "amd64", login: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Where the registry is, and what it was asked for; each name in it is the image that has this one layer (a tar).
+
+    `login`: `user:password`, without which it gives nothing.
+    """
     packed = gzip.compress(layer, mtime=0)
     config = json.dumps(
         {
@@ -38,12 +42,19 @@ def registry(layer: bytes, architecture: str = "amd64") -> Iterator[tuple[str, l
     ).encode()
     blobs = {_digest(data): data for data in (config, packed)}
     asked: list[str] = []
+    wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             asked.append(self.path)
+            if wanted and self.headers.get("Authorization") != wanted:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="images"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             kind, _, name = self.path.rpartition("/")
             body = b"{}" if self.path == "/v2/" else manifest if kind.endswith("/manifests") else blobs.get(name)
             self.send_response(200 if body is not None else 404)

@@ -13,14 +13,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, expr
 from tests.docs.pages import PAGES
 from tests.fakes.registry import registry
 from tests.nodes.test_podman import CONFIGURATION
@@ -60,6 +60,10 @@ class Place:
     image: str
     shared: Path
     registry: str
+    asked: list[str]
+    """What the registry was asked for."""
+    private: str
+    """A registry that wants a login."""
     home: Path = field(default_factory=Path)
 
     def submit(self, command: str, *more: str, image: str = "") -> int:
@@ -128,6 +132,48 @@ def pools_variables(place: Place) -> str:
 
 def threads(place: Place) -> str:
     return f"threads: {place.out('echo $OMP_NUM_THREADS', 'request_cpus = 2')}"
+
+
+def gpus(place: Place) -> str:
+    job = "request_gpus = 1"
+    said = place.out("echo $CUDA_VISIBLE_DEVICES $GPU_DEVICE_ORDINAL", job)
+    assert said == "0 0", said
+    logs = "\n".join(path.read_text() for path in (place.pool.directory / "log").glob("StarterLog.slot*"))
+    return ", ".join(f"`{one}`" for one in GPU_OPTIONS if f" {one} " in logs)
+
+
+GPU_OPTIONS = ("--device /dev/nvidiactl", "--device /dev/nvidia0", "--nv", "--rocm")
+
+
+def cpu_shares(place: Place) -> str:
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        pytest.skip("the page tells of version 1 of control groups")
+    name = f"a-job-of-{place.pool.mark}"
+    over = "while [ ! -e /shared/over ]; do sleep 0.1; done"
+    command = f'sh -c ""{over}"" {name} & echo there > /shared/there; wait'
+    cluster = place.submit(command, "request_cpus = 2")
+    place.until_file("there")
+    shares = place.pool.until(lambda: _shares_of(name), "a process of the job's")
+    (place.shared / "over").write_text("now")
+    place.pool.until_done(cluster)
+    return str(shares)
+
+
+def _shares_of(name: str) -> int:
+    """The cpu shares of the process with this word in its command, as the machine sees it."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cmdline").read_bytes().split(b"\0")[-2:-1] == [name.encode()]:
+                lines = (process / "cgroup").read_text().splitlines()
+                found = dict(line.split(":", 2)[1:] for line in lines)
+                return int(Path(f"/sys/fs/cgroup/cpu{found['cpu']}/cpu.shares").read_text())
+    return 0
+
+
+def shared_memory(place: Place) -> str:
+    size = int(place.out("df -k /dev/shm | tail -n 1").split()[1])
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2048
+    return "half of the machine's memory" if size == half else f"{size >> 10} MiB"
 
 
 def input_and_output(place: Place) -> str:
@@ -213,17 +259,32 @@ def memory(place: Place) -> str:
     return _end_or_held(place, place.submit('exec /usr/bin/python3 -c ""x = bytearray(900 << 20)""'))
 
 
+def words_of_memory(place: Place) -> str:
+    if place.engine == "podman" and Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        pytest.skip("the page tells of podman with version 1 of control groups")
+    cluster = place.submit('exec /usr/bin/python3 -c ""x = bytearray(900 << 20)""')
+    ad = _ended_or_held(place, cluster)
+    place.pool.tool("condor_rm", str(cluster), check=False)
+    said = re.sub(r"(?<=usage: )\d+", "N", ad.eval_str("HoldReason") or "")
+    return said.partition(": ")[2] if said.startswith("Error from ") else said or "nothing"
+
+
 def missing_program(place: Place) -> str:
     cluster = place.submit("", "executable = /no/such/program", "arguments =")
     return _end_or_held(place, cluster)
 
 
-def _end_or_held(place: Place, cluster: int) -> str:
+def _ended_or_held(place: Place, cluster: int) -> ClassAd:
     def there() -> list[ClassAd]:
         queue = [ad for ad in place.pool.jobs(str(cluster)) if ad.eval_int("JobStatus") == 5]
         return queue or place.pool.history(str(cluster))
 
     (ad,) = place.pool.until(there, "the job to end or to be held")
+    return ad
+
+
+def _end_or_held(place: Place, cluster: int) -> str:
+    ad = _ended_or_held(place, cluster)
     return _held(place, cluster) if ad.eval_int("JobStatus") == 5 else _end(ad)
 
 
@@ -319,6 +380,55 @@ def by_digest(place: Place) -> str:
     return f"{place.out('cat /etc/image', image=image)}, fetched"
 
 
+def fetched_again(place: Place) -> str:
+    image = f"container_image = docker://{place.registry}/twice"
+    times = []
+    for _ in range(2):
+        before = len(place.asked)
+        assert place.out("cat /etc/image", image=image) == "thin"
+        times.append(len(place.asked) - before)
+    assert times[0], times
+    return "fetched again" if times[1] else "the machine's own"
+
+
+def private_image(place: Place) -> str:
+    user, _, password = LOGIN.partition(":")
+    login = f"environment = APPTAINER_DOCKER_USERNAME={user};APPTAINER_DOCKER_PASSWORD={password}"
+    cluster = place.submit("cat /etc/image", login, image=f"container_image = docker://{place.private}/tool")
+    ad = _ended_or_held(place, cluster)
+    if ad.eval_int("JobStatus") == 5:
+        assert re.search("auth|401", ad.eval_str("HoldReason") or ""), ad
+        return _held(place, cluster)
+    return f"{(place.home / 'out').read_text().strip()}, fetched"
+
+
+LOGIN = "reader:secret"
+
+
+def sent_credentials(place: Place) -> str:
+    image = f"container_image = docker://{place.private}/tool"
+    return _held(place, place.submit("true", "+DockerSendCredentials = true", image=image))
+
+
+def image_file(place: Place) -> str:
+    home = place.pool.place("given")
+    file = home / "thin.sif"
+    if place.engine == "Apptainer":
+        words = ["apptainer", "-q", "build", str(file), place.image.split()[2]]
+        account = {"user": ACCOUNT, "env": {**os.environ, "HOME": str(home)}} if ACCOUNT else {}
+        subprocess.run(words, check=True, capture_output=True, **account)
+    else:
+        file.write_text("an image")
+    image = f"container_image = {file}"
+    if place.engine == "Apptainer":
+        return place.out("cat /etc/image", image=image)
+    cluster = place.submit("cat /etc/image", image=image)
+    (job,) = place.pool.jobs(str(cluster))
+    fits = [ad for ad in place.pool.slots() if expr("Requirements").eval(job, ad) is True]
+    place.pool.tool("condor_rm", str(cluster))
+    return "runs somewhere" if fits else "no machine for it"
+
+
 def no_network(place: Place) -> str:
     said = set(place.out("cat /proc/net/dev | grep : | cut -d: -f1", "docker_network_type = none").split())
     return "none" if said == {"lo"} else "the machine's"
@@ -345,6 +455,9 @@ ROWS: dict[str, Callable[[Place], str]] = {
     "`environment = \"WORDS='two words'\"`": own_variables,
     "the pool's variables (`_CONDOR_...`)": pools_variables,
     "`request_cpus = 2`": threads,
+    "`request_cpus = 2`, in cpu shares": cpu_shares,
+    "`request_gpus = 1`": gpus,
+    "`DOCKER_SHM_SIZE = 33554432`, of /dev/shm": shared_memory,
     "`executable` of one's own": own_program,
     "files that are transferred": input_and_output,
     "`input`, `output`, `error`": standard_files,
@@ -353,10 +466,15 @@ ROWS: dict[str, Callable[[Place], str]] = {
     "`exit 7`": exit_code,
     "a program that signal 9 ends": signal,
     "more memory than the slot has": memory,
+    "what the job's owner is told of that": words_of_memory,
     "a program that is not there": missing_program,
     "an image that is not there": missing_image,
     "`container_image = docker://...`": from_registry,
     "the same with `@sha256:...`": by_digest,
+    "the same image for the next job": fetched_again,
+    "a private registry's, with `APPTAINER_DOCKER_USERNAME` and `..._PASSWORD` in `environment`": private_image,
+    "`docker_send_credentials = true`": sent_credentials,
+    "a `.sif` file": image_file,
     "condor_ssh_to_job": shell,
     "condor_chirp": chirp,
     "condor_suspend, condor_continue": still_and_on,
@@ -386,17 +504,46 @@ def _docker() -> dict[str, str] | None:
     return {"DOCKER": program}
 
 
-def _podman(place: Path, registry: str, environment: pytest.MonkeyPatch) -> dict[str, str] | None:
+def _podman(place: Path, registries: tuple[str, ...], environment: pytest.MonkeyPatch) -> dict[str, str] | None:
     program = shutil.which("podman") or ""
     (place / "containers.conf").write_text(CONFIGURATION)
     environment.setenv("CONTAINERS_CONF", str(place / "containers.conf"))
-    (place / "registries.conf").write_text(f'[[registry]]\nlocation = "{registry}"\ninsecure = true\n')
+    lines = (f'[[registry]]\nlocation = "{registry}"\ninsecure = true\n' for registry in registries)
+    (place / "registries.conf").write_text("".join(lines))
     environment.setenv("CONTAINERS_REGISTRIES_CONF", str(place / "registries.conf"))
     return {"DOCKER": program, "DOCKER_RUN_UNDER_INIT": "false"} if program else None
 
 
+def _without_gpus(program: str, place: Path) -> str:
+    """The same program on a machine that has no GPUs: it asks the engine for none of their devices."""
+    script = place / Path(program).name
+    script.write_text(WITHOUT_GPUS.format(program=program))
+    script.chmod(0o755)
+    return str(script)
+
+
+GPU = {
+    "MACHINE_RESOURCE_GPUs": "CUDA0",
+    "GPUs_NvidiaDriver": '"550.54"',
+    "STARTD_ATTRS": "GPUs_NvidiaDriver",
+    "STARTD_DETECT_GPUS": "false",
+}
+"""A GPU that every machine has, as far as its startd knows."""
+WITHOUT_GPUS = """#!/bin/sh
+for word; do
+    shift
+    case $word in
+        --device) ;;
+        /dev/nvidia*) ;;
+        *) set -- "$@" "$word" ;;
+    esac
+done
+exec {program} "$@"
+"""
+
+
 def _engine_knobs(found: dict[str, str], shared: Path) -> dict[str, str]:
-    knobs = {**found, "DOCKER_TRUST_LOCAL_IMAGES": "true"}
+    knobs = {**found, "DOCKER_TRUST_LOCAL_IMAGES": "true", "DOCKER_SHM_SIZE": "33554432"}
     places = {**{path: f"{path}:ro" for path in SEEN}, str(shared): "/shared"}
     names = [f"SEEN{number}" for number in range(len(places))]
     for name, (source, target) in zip(names, places.items(), strict=True):
@@ -419,8 +566,9 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     engine = request.param
     directory = tmp_path_factory.mktemp("engine")
     with (
-        real_pool(user=ACCOUNT, start=False, NUM_CPUS=4, MOUNT_UNDER_SCRATCH="/tmp,/var/tmp") as pool,
-        registry(thin()) as (address, _),
+        real_pool(user=ACCOUNT, start=False, NUM_CPUS=4, MOUNT_UNDER_SCRATCH="/tmp,/var/tmp", **GPU) as pool,
+        registry(thin()) as (address, asked_for),
+        registry(thin(), login=LOGIN) as (private, _),
         pytest.MonkeyPatch.context() as environment,
         ExitStack() as afterwards,
     ):
@@ -436,10 +584,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             subprocess.run(["tar", "-x", "-C", str(unpacked)], input=thin(), check=True)
             has, asked = "HasSandboxImage", f"container_image = {unpacked}\ntransfer_container = false"
         else:
-            found = _docker() if engine == "docker" else _podman(directory, address, environment)
+            found = _docker() if engine == "docker" else _podman(directory, (address, private), environment)
             if found is None:
                 pytest.skip(f"{engine} does not answer")
-            pool.settings.update(_engine_knobs(found, shared))
+            engines = {**found, "DOCKER": _without_gpus(found["DOCKER"], pool.place("bin")), "SINGULARITY": ""}
+            pool.settings.update(_engine_knobs(engines, shared))
             done = subprocess.run(
                 [found["DOCKER"], "import", "-", image], input=thin(), capture_output=True, check=False
             )
@@ -449,7 +598,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             has, asked = "HasDocker", f"docker_image = {image}"
         pool.start()
         pool.until(lambda: [ad for ad in pool.slots() if ad.eval_bool(has)], f"{engine} to be tried")
-        yield Place(pool, engine, asked, shared, address)
+        yield Place(pool, engine, asked, shared, address, asked_for, private)
         pool.tool("condor_rm", "-all", check=False)
 
 
