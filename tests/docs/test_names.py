@@ -26,6 +26,7 @@ OTHERS = frozenset(
             "MALLOC_ARENA_MAX",
             "LICENSE_SERVER",
             "STARTER_SLOT_NAME",
+            "APPTAINER_DOCKER_USERNAME",
         ),  # environment
         *("IF_NEEDED", "ON_EXIT_OR_EVICT", "ON_SUCCESS", "SYS_RESOURCE", "X86_64"),  # values
         *(

@@ -9,7 +9,7 @@ from tests.whole.real_pool import real_pool
 JOB = """executable = /bin/grep
 arguments = NoNewPrivs /proc/self/status
 transfer_executable = false
-output = out
+output = $(universe)
 queue
 """
 
@@ -18,5 +18,8 @@ queue
 def test_a_job_gains_rights_by_set_user_id_programs_unless_disable_setuid_says_no(value: str) -> None:
     with real_pool(DISABLE_SETUID=value) as pool:
         home = pool.place("home")
-        pool.until_done(pool.submit(JOB, cwd=home))
-        assert (home / "out").read_text().split() == ["NoNewPrivs:", "1" if value == "true" else "0"]
+        universes = ("vanilla", "local", "scheduler")
+        for cluster in [pool.submit(f"universe = {universe}\n{JOB}", cwd=home) for universe in universes]:
+            pool.until_done(cluster)
+        found = {universe: (home / universe).read_text().split()[1] for universe in universes}
+        assert found == dict.fromkeys(universes, "1" if value == "true" else "0")

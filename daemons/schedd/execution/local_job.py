@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from daemons.base.killing import kill_until_gone
-from daemons.base.linux import become_subreaper, descendants
+from daemons.base.linux import become_subreaper, descendants, never_gain_privileges
 from daemons.host.account import Account, become
 from daemons.process.executable import seen
 from daemons.process.zygote import Birth
@@ -52,6 +52,8 @@ def child_main(birth: Birth) -> int:
     """What the zygote calls in the forked child."""
     account = json.loads(birth.payload)
     become_subreaper()
+    if account["no_set_user_id"]:
+        never_gain_privileges()
     os.umask(UMASK)
     become(Account(account["name"], account["uid"], account["gid"], tuple(account["groups"]), None))
     return _Keeper(birth).run()

@@ -48,7 +48,8 @@ class LocalJobs:
         self.core = core
         self._own_ad = own_ad
         directory = Path(core.start.config.path("LOCAL_UNIV_EXECUTE"))
-        self._runs_at = Place(core, zygote, directory, f"{MARK}={core.start.run_dir}")
+        no_set_user_id = core.start.config.bool("DISABLE_SETUID")
+        self._runs_at = Place(core, zygote, directory, f"{MARK}={core.start.run_dir}", no_set_user_id)
         self._waiting: dict[Job, None] = {}
         self._launched = trio.Event()  # of the job that was begun last
         self._launched.set()

@@ -66,6 +66,8 @@ class Place:
     directory: Path
     mark: str
     """What the environment of each of their processes has."""
+    no_set_user_id: bool
+    """Whether set-user-id programs give them no rights."""
 
 
 class LocalRun:
@@ -179,6 +181,7 @@ class LocalRun:
         with trio.move_on_after(LAUNCH_S):
             await self._before.wait()
         who = {"name": account.name, "uid": account.uid, "gid": account.gid, "groups": list(account.groups)}
+        who["no_set_user_id"] = self._place.no_set_user_id
         self._process = process = await self._place.zygote.fork("local", json.dumps(who).encode())
         try:
             await self._say(order)
