@@ -150,6 +150,7 @@ class StarterSettings(Birthright):
     mount_under_scratch: str = ""
     private_shared_memory: bool = False
     hides_gpus: bool = True
+    offline: bool = False
     soft_uid_domain: bool = False
     no_set_user_id: bool = False
     address_space_mb: int = 0
@@ -245,6 +246,7 @@ _PLAIN: Final[Mapping[str, Mapping[str, str]]] = {
         "sets_home": "STARTER_SETS_HOME_ENV",
         "private_shared_memory": "MOUNT_PRIVATE_DEV_SHM",
         "hides_gpus": "STARTER_HIDE_GPU_DEVICES",
+        "offline": "NO_JOB_NETWORKING",
         "soft_uid_domain": "SOFT_UID_DOMAIN",
         "no_set_user_id": "DISABLE_SETUID",
         "encrypt_all": "ENCRYPT_EXECUTE_DIRECTORY",

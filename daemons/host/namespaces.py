@@ -4,8 +4,9 @@ The starter itself steps into new namespaces for the moment in which it makes th
 mounts there ends with the job's last process, and nobody else ever sees it. A directory that a job's account names is
 opened with that account's rights, and mounted by its descriptor: nothing is reached that the account does not reach.
 
-Source: HTCondor's manual, "Configuration for Execution Points": "Per Job PID Namespaces"; the knobs MOUNT_UNDER_SCRATCH
-and USE_PID_NAMESPACES; namespaces(7), mount_namespaces(7).
+Source: HTCondor's manual, "Configuration for Execution Points": "Per Job PID Namespaces"; the knobs
+MOUNT_UNDER_SCRATCH, USE_PID_NAMESPACES and NO_JOB_NETWORKING; namespaces(7), mount_namespaces(7),
+network_namespaces(7).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import ctypes
 import errno
 import fcntl
 import os
+import socket
 import stat
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -32,6 +35,8 @@ from pool.execute.remote_io import objection
 _CLONE_FS: Final = 0x00000200
 _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWPID: Final = 0x20000000
+_CLONE_NEWNET: Final = 0x40000000
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
 _MNT_DETACH: Final = 2
 _SYS_MOVE_MOUNT, _SYS_FSOPEN, _SYS_FSCONFIG, _SYS_FSMOUNT = 429, 430, 431, 432
@@ -77,14 +82,15 @@ def inside(isolation: Isolation, account: Account, entrances: Sequence[int] = ()
     if not isolation.wanted:
         yield None
         return
-    kinds = _CLONE_NEWNS | (_CLONE_NEWPID if isolation.processes else 0)
+    kinds = _kinds(isolation)
     with ExitStack() as opened:
         here = _opened(opened, ".", os.O_PATH | os.O_CLOEXEC)
-        mounts = _opened(opened, "/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        pids = _opened(opened, "/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        _call("unshare", _libc.unshare(kinds))
+        own = [(_opened(opened, f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds]
+        _call("unshare", _libc.unshare(sum(kind for _, kind in kinds)))
         first: FirstProcess | None = None
         try:
+            if isolation.offline:
+                _raise_loopback()
             if isolation.processes:
                 os.chdir("/")
                 first = start_first_process(isolation.sandbox)
@@ -101,12 +107,28 @@ def inside(isolation: Isolation, account: Account, entrances: Sequence[int] = ()
             raise
         finally:
             try:
-                _call("setns", _libc.setns(mounts, _CLONE_NEWNS))
-                if isolation.processes:
-                    _call("setns", _libc.setns(pids, _CLONE_NEWPID))
+                for fd, kind in own:
+                    _call("setns", _libc.setns(fd, kind))
                 os.fchdir(here)
             except (PoolError, OSError):
                 os._exit(_LOST)  # neither here nor there: the startd sweeps
+
+
+def _kinds(isolation: Isolation) -> list[tuple[str, int]]:
+    """The kinds of namespaces that the job has of its own, as /proc calls them and as the kernel's calls do."""
+    wanted = [
+        ("mnt", _CLONE_NEWNS, True),
+        ("pid", _CLONE_NEWPID, isolation.processes),
+        ("net", _CLONE_NEWNET, isolation.offline),
+    ]
+    return [(name, kind) for name, kind, is_wanted in wanted if is_wanted]
+
+
+def _raise_loopback() -> None:
+    """Let processes of a new network namespace talk to each other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, suppress(PermissionError):
+        # struct ifreq: the name in 16 bytes, the flags. Root without CAP_NET_ADMIN leaves it down, as it began.
+        fcntl.ioctl(asking, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
 
 
 def image_process(pid: int) -> int | None:
@@ -161,12 +183,12 @@ def joined(pid: int, isolation: Isolation, *, image: bool = False) -> Iterator[N
     if not isolation.wanted:
         yield
         return
-    kinds = [("mnt", _CLONE_NEWNS), *([("pid", _CLONE_NEWPID)] if isolation.processes else [])]
+    kinds = _kinds(isolation)
     with ExitStack() as opened:
         here = _opened(opened, ".", os.O_PATH | os.O_CLOEXEC)
         flags = os.O_RDONLY | os.O_CLOEXEC
         if image:
-            kinds = [(name, kind) for name, kind in kinds if name == "pid" and _is_roots_of(pid, name)]
+            kinds = [(name, kind) for name, kind in kinds if name != "mnt" and _is_roots_of(pid, name)]
         theirs = [(_opened(opened, f"/proc/{pid}/ns/{name}", flags), kind) for name, kind in kinds]
         if not all(_is_roots(fd) for fd, _ in theirs):
             raise UserError(
@@ -431,6 +453,11 @@ def try_pids() -> None:
     _call("unshare", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID))
     mount("none", "/", flags=_MS_REC | _MS_SLAVE)
     mount_proc_by_child()
+
+
+def try_network() -> None:
+    """Leave the machine's network, in a thread that nobody needs afterwards."""
+    _call("unshare", _libc.unshare(_CLONE_NEWNET))
 
 
 class OwnMounts:

@@ -57,6 +57,7 @@ class HandingOut:
                     tasks.once(self._agree, schedd, reads)
 
     async def _agree(self, schedd: ScheddConnection, reads: frozenset[str]) -> None:
+        wanted = schedd.requests
         try:
             request = NegotiatorReads(attributes=sorted(reads))
             noted = await schedd.peer.call(request, timeout=self.timeout_s)
@@ -69,7 +70,7 @@ class HandingOut:
             schedd.peer.abort("it does not answer the negotiator")
             return
         schedd.reads = reads
-        if noted.anew:
+        if noted.anew and schedd.requests is wanted:  # it may have said already what it wants now
             schedd.requests = []
 
     def _note(self, schedd: ScheddConnection, matches: list[Matched]) -> None:

@@ -218,7 +218,7 @@ class Negotiator:
             self._offers.expire(trio.current_time(), self._knobs.match_timeout_s)
             self._holders.expire(trio.current_time())
             self.accounts.charge()
-            await self._handing_out.agree(self._knobs.reads, self._schedds.values())
+            await self._handing_out.agree(self._reads(), self._schedds.values())
             requests = self._requests()
             if requests:
                 await self._cycle(requests)
@@ -252,12 +252,17 @@ class Negotiator:
         """Whether a slot has changed in what those who wait ask for."""
         return self._interest.differ(before, now, chain.from_iterable(one.requests for one in self._schedds.values()))
 
+    def _reads(self) -> frozenset[str]:
+        """What is read of jobs, by the negotiator and by slots."""
+        return self._knobs.reads | self.slots.read.names
+
     def _requests(self) -> list[JobRequest]:
         """Of schedds that know what is read of jobs: another came while they were told.
 
         In another order in each cycle: of one submitter's schedds it is not always the same that comes first.
         """
-        agreed = [schedd for schedd in self._schedds.values() if self._knobs.reads <= schedd.reads]
+        reads = self._reads()
+        agreed = [schedd for schedd in self._schedds.values() if reads <= schedd.reads]
         self._start.world.rng.shuffle(agreed)
         return [request for schedd in agreed for request in schedd.requests]
 

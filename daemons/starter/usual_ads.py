@@ -51,8 +51,9 @@ _SLOTS_FRACTIONS: Final = """
 """
 _SLOTS_FLAGS: Final = """
     AcceptedWhileDraining CanHibernate CgroupEnforced CpuBusy CpuIsBusy DynamicSlot HasEncryptExecuteDirectory
-    HasFileTransfer HasJobDeferral HasJobTransferPlugins HasOsUser HasPerFileEncryption HasPrivateMounts HasReconnect
-    HasRemoteIO HasRotationalScratch HasSelfCheckpointTransfers HasSshd HasStartDaemonAd HasTDP HasTransferInputRemaps
+    HasFileTransfer HasJobDeferral HasJobNetworking HasJobTransferPlugins HasOsUser HasPerFileEncryption
+    HasPrivateMounts HasReconnect HasRemoteIO HasRotationalScratch HasSelfCheckpointTransfers HasSshd HasStartDaemonAd
+    HasTDP HasTransferInputRemaps
     HasUserNamespaces HasVM IsLocalStartd IsOwner IsWakeAble IsWakeOnLanEnabled IsWakeOnLanSupported
     PslotRollupInformation Start has_avx has_avx2 has_avx512_vnni has_avx512dq has_avx512f has_sse4_1 has_sse4_2
     has_ssse3

@@ -90,7 +90,7 @@ def create_words(plan: ContainerPlan, job: ClassAd, slot: ClassAd, knobs: Mappin
     else:
         for group in plan.groups:
             words += ["--group-add", str(group)]
-    words += [*_network(job, slot), *_ports(job)]
+    words += [*_network(job, slot, knobs), *_ports(job)]
     if (job.eval_str("DockerPullPolicy") or "").lower() == "always":
         words += ["--pull", "always"]
     words += extra_words(knob(knobs, "DOCKER_EXTRA_ARGUMENTS"))
@@ -120,8 +120,9 @@ def _rights(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
     return ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
 
 
-def _network(job: ClassAd, slot: ClassAd) -> list[str]:
-    network = job.eval_str("DockerNetworkType") or ""
+def _network(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
+    is_offline = is_true(knob(knobs, "NO_JOB_NETWORKING"), default=False)
+    network = "none" if is_offline else job.eval_str("DockerNetworkType") or ""
     # The machine's network has the machine's name already; another is refused by the engine.
     if network == "host":
         return ["--network=host"]

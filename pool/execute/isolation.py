@@ -18,7 +18,8 @@ from pool.classad import ClassAd, expr
 MOUNTS: Final = "mounts"
 PIDS: Final = "pids"
 HOMES: Final = "homes"
-"""What a machine may refuse: the two kinds of namespaces, and file systems that a process serves."""
+NETWORK: Final = "network"
+"""What a machine may refuse: the three kinds of namespaces, and file systems that a process serves."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Isolation:
     directory of all sandboxes, of which the job sees only its own; empty: it sees them. `shared_memory`: it has a
     /dev/shm of its own. `processes`: it sees and reaches its own processes only. `hidden`: files of the machine in
     whose place it finds /dev/null. `homes`: directories of the access point (want_remote_io). `place`: where it finds
-    its sandbox besides, so that it can go on elsewhere (want_checkpoint).
+    its sandbox besides, so that it can go on elsewhere (want_checkpoint). `offline`: its only network is a loopback of
+    its own.
     """
 
     sandbox: str = ""
@@ -50,12 +52,13 @@ class Isolation:
     hidden: tuple[str, ...] = ()
     homes: tuple[HomeMount, ...] = ()
     place: str = ""
+    offline: bool = False
 
     @property
     def wanted(self) -> bool:
         """Whether there is anything to do."""
         mounts = self.private or self.execute or self.shared_memory or self.hidden or self.homes or self.place
-        return bool(mounts or self.processes)
+        return bool(mounts or self.processes or self.offline)
 
     def behind(self, directory: str) -> str:
         """Where a private directory really is: `/var/tmp` is `var/tmp` in the sandbox."""

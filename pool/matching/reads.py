@@ -1,7 +1,9 @@
-"""Which attributes of jobs the negotiator's own expressions read.
+"""Which attributes of jobs slots read, and the negotiator's own expressions.
 
-Schedds announce jobs that are alike as one request; jobs that differ in one of these are not. Names that every slot has
-are its own, where no scope says otherwise. Of NEGOTIATOR_JOB_CONSTRAINT all names are the job's.
+Schedds announce jobs that are alike as one request; jobs that differ in one of these are not. A schedd learns by a
+match what the slot reads, but from one that takes none of its jobs it never would. In the negotiator's expressions
+names that every slot has are its own, where no scope says otherwise. Of NEGOTIATOR_JOB_CONSTRAINT all names are the
+job's.
 
 Source: HTCondor manual, "Configuration Macros" (NEGOTIATOR_JOB_CONSTRAINT, NEGOTIATOR_PRE_JOB_RANK).
 """
@@ -13,6 +15,7 @@ from typing import Final
 
 from pool.classad import ClassAd, Expr
 from pool.classad.syntax.nodes import Node, Ref, Select, children
+from pool.jobs.waiting.autoclusters import ALWAYS, SLOT_EXPRESSIONS
 
 _WORDS: Final = """
 Activity Arch Cpus CurrentRank Disk EnteredCurrentState GPUs KFlops Machine Memory Mips MyType Name Offline
@@ -43,3 +46,22 @@ def _named_by_my(node: Node) -> Iterator[str]:
         yield node.name
     for child in children(node):
         yield from _named_by_my(child)
+
+
+class SlotsRead:
+    """What slots have read of jobs, those that are gone included: to forget it would sort all jobs anew.
+
+    What tells jobs apart in any case is left out, so that in most pools there is nothing to tell.
+    """
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        self._seen: set[int] = set()
+
+    def learn(self, slot: ClassAd) -> None:
+        """Take in the expressions of a slot."""
+        seen = hash(tuple(slot.text(name) if name in slot else "" for name in SLOT_EXPRESSIONS))
+        if seen not in self._seen:
+            self._seen.add(seen)
+            found = {name.lower() for expression in SLOT_EXPRESSIONS for name in slot.references(expression)[1]}
+            self.names |= found - ALWAYS

@@ -109,6 +109,11 @@ class SlotView(NamedTuple):
     dynamic_made: int = 0
 
 
+def for_offline(limits: Expr, *, possible: bool) -> Expr:
+    """WithinResourceLimits where jobs have no network: only those that say so run, and none where that cannot be."""
+    return expr(f"({limits.text}) && {'TARGET.WantJobNetworking =?= false' if possible else 'false'}")
+
+
 def limits_expr(names: Iterable[str]) -> Expr:
     """WithinResourceLimits: whether what is free suffices for what TARGET asks for."""
     parts = []

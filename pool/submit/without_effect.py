@@ -22,7 +22,6 @@ _MANIFEST: Final = Idle("no lists of the sandbox's files are made", "false")
 WITHOUT_EFFECT: Final[Mapping[str, Idle]] = {
     "manifest": _MANIFEST,
     "manifest_dir": _MANIFEST,
-    "want_job_networking": Idle("no machine keeps jobs from the network, and none is chosen for that", "true"),
     "container_is_common": Idle("each job is sent its own copy of the image", "false"),
     "load_profile": Idle("it is for Windows", "false"),
     "output_directory": Idle("output goes to initialdir; transfer_output_remaps and output_destination change that"),

@@ -105,7 +105,7 @@ def test_output_begins_anew_after_an_eviction_unless_it_shall_not(
 
 def test_a_command_without_effect_draws_a_warning(pool: RealPool, here: Path) -> None:
     (here / "a.sub").write_text(
-        "executable = /bin/true\ncontainer_is_common = true\nmanifest = true\nwant_job_networking = false\n"
+        "executable = /bin/true\ncontainer_is_common = true\nmanifest = true\n"
         "load_profile = false\nappend_files = x\ntool_daemon_cmd = /bin/true\nhold = true\nqueue\n"
     )
     submit = [str(Path(sys.executable).with_name("condor_submit")), "a.sub"]
@@ -119,6 +119,6 @@ def test_a_command_without_effect_draws_a_warning(pool: RealPool, here: Path) ->
         check=True,
         **as_account(pool.user),
     )
-    for name in ("container_is_common", "manifest", "want_job_networking", "append_files", "tool_daemon_cmd"):
+    for name in ("container_is_common", "manifest", "append_files", "tool_daemon_cmd"):
         assert f"WARNING: the command '{name}' has no effect: " in done.stderr
     assert "load_profile" not in done.stderr, "what is asked for is what is done anyway"

@@ -13,7 +13,7 @@ from functools import partial
 from daemons.host import namespaces
 from pool.base.errors import PoolError
 from pool.config import Config
-from pool.execute.isolation import HOMES, MOUNTS, PIDS
+from pool.execute.isolation import HOMES, MOUNTS, NETWORK, PIDS
 
 
 def refused(config: Config, execute: str) -> Mapping[str, str]:
@@ -22,14 +22,16 @@ def refused(config: Config, execute: str) -> Mapping[str, str]:
         MOUNTS: config.bool("PER_JOB_NAMESPACES"),
         PIDS: config.bool("USE_PID_NAMESPACES"),
         HOMES: config.bool("ENABLE_REMOTE_IO"),
+        NETWORK: config.bool("NO_JOB_NETWORKING"),
     }
     if not namespaces.can_isolate():
-        return {}
+        return {NETWORK: "it takes root's rights"} if wanted[NETWORK] else {}
     found: dict[str, str] = {}
     attempts: dict[str, Callable[[], None]] = {
         MOUNTS: partial(namespaces.try_mounts, execute),
         PIDS: namespaces.try_pids,
         HOMES: partial(_try_homes, execute),
+        NETWORK: namespaces.try_network,
     }
     for kind, attempt in attempts.items():
         if wanted[kind] and (problem := _told_by_a_thread(attempt)):
@@ -43,6 +45,7 @@ def said(refused: Mapping[str, str]) -> list[str]:
         MOUNTS: "Jobs have no private directories, and see each other's sandboxes: this machine refuses mounts",
         PIDS: "Jobs have no pid namespaces: this machine refuses them",
         HOMES: "Jobs cannot have their files where they are (want_remote_io): this machine refuses it",
+        NETWORK: "NO_JOB_NETWORKING is true and jobs cannot be kept from the network, so that no job will run",
     }
     return [f"{lines[kind]} ({problem})" for kind, problem in refused.items()]
 

@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from daemons.daemon_core.run import DaemonStart
+from daemons.host.namespaces import can_isolate
 from daemons.startd.machine.plugins import known_at_once
 from pool.base.version import CONDOR_PLATFORM, CONDOR_VERSION
 from pool.classad import ClassAd, Expr, Member, expr
 from pool.config import Config
 from pool.containers.engine import slot_facts
 from pool.execute.scratch import reserve_bytes
-from pool.slots.ad import ABILITIES, CHILD_ATTRS, limits_expr, number
+from pool.slots.ad import ABILITIES, CHILD_ATTRS, for_offline, limits_expr, number
 from pool.slots.policy import Policy, read_policy
 from pool.slots.provision import detect
 from pool.slots.provision.carve import Rounding, resource_names
@@ -82,7 +83,9 @@ class StartdSettings:
             if value is not None:
                 found[name] = value
         if spec.kind is SlotKind.PARTITIONABLE and self._has_consumption_policy(spec):
-            found.update(consumption_attributes(spec.amounts, read))
+            consumption = consumption_attributes(spec.amounts, read)
+            limits = _limits(config, consumption["WithinResourceLimits"])
+            found.update({**consumption, "WithinResourceLimits": limits})
         return found
 
     def _has_consumption_policy(self, spec: SlotSpec) -> bool:
@@ -287,15 +290,21 @@ def _of_the_hardware(config: Config, hardware: Hardware, facts: detect.HardwareF
         **totals(hardware),
         "TotalSlots": slots,
         "MachineResources": " ".join(["Cpus", "Memory", "Disk", "Swap", *customs]),
-        "WithinResourceLimits": limits_expr(resource_names(customs)) if limits is None else limits,
+        "WithinResourceLimits": _limits(config, limits_expr(resource_names(customs)) if limits is None else limits),
         "LastBenchmark": 0,
         CPU_BUSY: False,
     }
 
 
+def _limits(config: Config, limits: Expr) -> Expr:
+    """WithinResourceLimits, where jobs have a network and where they have none."""
+    return for_offline(limits, possible=can_isolate()) if config.bool("NO_JOB_NETWORKING") else limits
+
+
 def _of_its_software(start: DaemonStart) -> dict[str, Any]:
     config = start.config
     return {
+        "HasJobNetworking": not config.bool("NO_JOB_NETWORKING"),
         "HasUserNamespaces": detect.has_user_namespaces(),
         "Unhibernate": expr(config.str("UNHIBERNATE", default="") or "MY.MachineLastMatchTime =!= undefined"),
         "HasSshd": detect.has_sshd(),

@@ -215,7 +215,7 @@ def _is_open_to(account: Account, path: str) -> bool:
 
 def _networks(config: Config, program: str) -> tuple[tuple[str, ...], list[str]]:
     """The types of networks that jobs can have, that of those which name none first; and what the log says of it."""
-    if not config.bool("VM_NETWORKING"):
+    if not config.bool("VM_NETWORKING") or config.bool("NO_JOB_NETWORKING"):
         return (), []
     wanted = [one.strip('"').lower() for one in config.list("VM_NETWORKING_TYPE")]
     if not wanted:

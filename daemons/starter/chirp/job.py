@@ -42,7 +42,10 @@ class ChirpRules:
 def chirp_rules(settings: StarterSettings) -> ChirpRules:
     """What the machine has of them."""
     enabled, files, updates, delayed = settings.chirp
-    return ChirpRules(enabled, files, updates, delayed, tuple(settings.chirp_names), settings.chirp_names_max)
+    # Jobs call by the network, which those without one cannot.
+    return ChirpRules(
+        enabled and not settings.offline, files, updates, delayed, tuple(settings.chirp_names), settings.chirp_names_max
+    )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from daemons.host import namespaces
 from daemons.host.account import Account
 from daemons.host.child_settings import StarterSettings
 from daemons.host.gpus import others_devices
+from daemons.host.namespaces import IsolationError
 from daemons.host.tokens import Taken, take
 from daemons.host.tracking import NOBODY_ELSE, Tracking
 from pool.base.errors import PoolError
@@ -157,9 +158,11 @@ def _isolation(
     settings: StarterSettings, job: ClassAd, slot: ClassAd, plan: RunPlan, sandbox: str, log: Log
 ) -> Isolation:
     criu = wants_criu(job)
-    if not settings.job_namespaces and not settings.pid_namespaces and not criu:
+    if not (settings.job_namespaces or settings.pid_namespaces or settings.offline or criu):
         return SEES_ALL
     if not namespaces.can_isolate():
+        if settings.offline:
+            raise IsolationError("the job was to have no network (NO_JOB_NETWORKING), which takes root's rights")
         if settings.pid_namespaces:
             log.always("USE_PID_NAMESPACES has no effect: it takes root's rights")
         return SEES_ALL
@@ -179,7 +182,7 @@ def _isolation(
     )
     for directory in left:
         log.full("The job shares a directory of MOUNT_UNDER_SCRATCH: what it works with is there", directory=directory)
-    return isolation
+    return replace(isolation, offline=settings.offline)
 
 
 def _files(plan: RunPlan) -> list[str]:

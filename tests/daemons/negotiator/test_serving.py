@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pool.classad import ClassAd
+from pool.classad import ClassAd, expr
 from protocol.messages.collector import AdUpdate, InvalidateAds
 from protocol.messages.common import Reconfigure
 from tests.daemons.negotiator.test_negotiator import Clock, a_pool, a_schedd, a_slot, publish, wants
@@ -44,6 +44,21 @@ async def test_what_a_schedd_wanted_before_it_knew_what_is_read_is_void(tmp_path
         assert schedd.offers == []
         await schedd.announce(wants(Loved=1), wants(Loved=2, number=2))
         await schedd.until_offered(2)
+
+
+async def test_a_schedd_hears_what_slots_read_though_they_take_none_of_its_jobs(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    """Else a job that waits in vain would stand for another that a slot would take."""
+    async with a_pool(tmp_path) as host, a_schedd(host) as schedd:
+        await publish(host, a_slot("slot1@n", Requirements=expr("TARGET.Trusted is true && TARGET.RequestCpus < 9")))
+        schedd.knows = False
+        await schedd.announce(wants(count=2))
+        while not schedd.reads:
+            await schedd.news.wait()
+        assert schedd.reads == ["trusted"]
+        await schedd.announce(wants(), wants(number=2, Trusted=True))
+        await schedd.until_offered(1)
 
 
 def a_submitter(name: str, **attributes: object) -> AdUpdate:

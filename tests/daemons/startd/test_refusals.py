@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemons.host.child_settings import StarterSettings, starter_payload
+from daemons.host import namespaces
 from daemons.host.namespaces import can_isolate
 from daemons.startd.machine import refusals
 from pool.config import Config
@@ -62,6 +63,17 @@ def test_jobs_go_without_what_the_machine_refuses(tmp_path: Path, refused: tuple
     config = _config(tmp_path, USE_PID_NAMESPACES="true")
     settings = StarterSettings.unpack(starter_payload(config, trees=Trees(0), refused=refused))
     assert (settings.job_namespaces, settings.pid_namespaces) == (MOUNTS not in refused, PIDS not in refused)
+
+
+def test_that_jobs_cannot_be_kept_from_the_network_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = _config(tmp_path, NO_JOB_NETWORKING="true", PER_JOB_NAMESPACES="false", ENABLE_REMOTE_IO="false")
+    if can_isolate():
+        assert refusals.refused(config, str(tmp_path)) == {}
+    monkeypatch.setattr(namespaces, "can_isolate", lambda: False)
+    assert refusals.said(refusals.refused(config, str(tmp_path))) == [
+        "NO_JOB_NETWORKING is true and jobs cannot be kept from the network, so that no job will run "
+        "(it takes root's rights)"
+    ]
 
 
 def test_nothing_is_tried_where_nothing_is_wanted(tmp_path: Path) -> None:

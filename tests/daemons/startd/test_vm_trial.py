@@ -59,6 +59,8 @@ def test_a_type_that_is_not_run_here_is_told(execute: Path) -> None:
 
 def test_without_a_type_there_is_no_network(execute: Path) -> None:
     assert _networks(knobs(execute, VM_NETWORKING_TYPE="nat"), "/no/such") == ((), [])
+    given = {"VM_NETWORKING": "true", "VM_NETWORKING_TYPE": "nat", "NO_JOB_NETWORKING": "true"}
+    assert _networks(knobs(execute, **given), "/no/such") == ((), [])
     networks, (remark,) = _networks(knobs(execute, VM_NETWORKING="true"), "/no/such")
     assert networks == ()
     assert "VM_NETWORKING_TYPE names no type" in remark

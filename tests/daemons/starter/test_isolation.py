@@ -100,7 +100,7 @@ def scratch() -> Iterator[Scratch]:
 
 
 def _own_namespaces() -> list[str]:
-    return [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "pid_for_children")]
+    return [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "pid_for_children", "net")]
 
 
 @pytest.mark.parametrize("changes", [{}, {"nice": 1}], ids=["spawned", "forked"])
@@ -141,6 +141,34 @@ async def test_a_job_sees_no_processes_but_its_own(scratch: Scratch) -> None:
     )
     assert int(out[0]) <= 5
     assert out[1] != Path("/proc/1/comm").read_text().strip()
+
+
+@pytest.mark.parametrize("changes", [{}, {"nice": 1}], ids=["spawned", "forked"])
+async def test_an_offline_job_has_a_loopback_of_its_own_and_no_other_network(
+    scratch: Scratch, changes: dict[str, Any]
+) -> None:
+    before = _own_namespaces()
+    command = "tail -n +3 /proc/net/dev | cut -d: -f1; cat /proc/net/fib_trie | grep -c 127.0.0.1"
+    out, _ = await scratch.run(command, Isolation(str(scratch.sandbox), offline=True), **changes)
+    assert (out[0].strip(), len(out)) == ("lo", 2)
+    assert int(out[1]) > 0, "the loopback is up"
+    assert _own_namespaces() == before
+
+
+async def test_a_shell_beside_an_offline_job_is_offline_too(scratch: Scratch) -> None:
+    isolation = Isolation(str(scratch.sandbox), offline=True)
+    started = start_process(
+        scratch.plan("exec sleep 600"), scratch.account, scratch.spawner, Terms(isolation=isolation)
+    )
+    try:
+        await started.begun()
+        before, jobs = _own_namespaces(), os.readlink(f"/proc/{started.pid}/ns/net")
+        with namespaces.joined(started.pid, isolation):
+            assert os.readlink("/proc/thread-self/ns/net") == jobs != before[-1]
+        assert _own_namespaces() == before
+    finally:
+        os.kill(started.pid, signal.SIGKILL)
+        os.waitpid(started.pid, 0)
 
 
 async def test_a_kernel_that_shows_processes_to_nobody_outside_has_them_shown_from_inside(

@@ -108,6 +108,12 @@ def test_what_the_job_says(job: dict[str, Any], has: str, lacks: str) -> None:
     assert not lacks or lacks not in said
 
 
+@pytest.mark.parametrize("wanted", [{}, {"DockerNetworkType": "host"}, {"DockerNetworkType": "vpn"}])
+def test_where_jobs_have_no_network_containers_have_none(wanted: dict[str, str]) -> None:
+    assert "--network=none --hostname" in text(PLAN, wanted, NO_JOB_NETWORKING="true")
+    assert "--network=none" not in text(PLAN, wanted, NO_JOB_NETWORKING="false")
+
+
 def test_what_this_machine_has_decided() -> None:
     assert "--cpuset-cpus=1,3 " in text(replace(PLAN, cpus=(1, 3)))
     assert "--cpu-shares" not in text(replace(PLAN, cpus=(1, 3)))
