@@ -36,18 +36,21 @@ class Checkpoints:
     def __init__(self, request: RunJob, outputs: Outputs, figures: Figures, link: Link, log: Log) -> None:
         self._request, self._outputs = request, outputs
         self._figures, self._link, self._log = figures, link, log
+        self._kept: Executed | None = None
+        """The run whose checkpoint is kept."""
 
-    async def keep(self, job: ClassAd) -> None:
+    async def keep(self, job: ClassAd, executed: Executed | None) -> None:
         """Keep the checkpoint that the program has ended for; Held when it cannot be kept at all."""
         try:
-            await self.push(job)
+            if await self.push(job):
+                self._kept = executed
         except HoldJob as error:
             reason = f"Starter failed to upload checkpoint: {error.hold.reason}"
             raise HoldJob(Hold(reason, HoldCode.FAILED_TO_CHECKPOINT, error.hold.subcode)) from None
 
     async def keep_for_later(self, job: ClassAd, executed: Executed | None, leaving: Leaving) -> None:
         """The job has to leave: what it has so far is kept, if it wants that and there is the time."""
-        if leaving.told is None or leaving.at_once or not self._figures.has_begun:
+        if leaving.told is None or leaving.at_once or not self._figures.has_begun or executed is self._kept:
             return
         if _is_for_one(job, executed) or kept_on_eviction(job, leaving.told.cause):
             await self.push(job)

@@ -56,7 +56,7 @@ from daemons.starter.watch.figures import Figures
 from daemons.starter.watch.leaving import Leaving, vacate_s
 from daemons.starter.watch.reserve import keep_reserve
 from daemons.starter.watch.watches import Watches
-from pool.base.errors import PoolError, UserError
+from pool.base.errors import PeerError, PoolError, UserError
 from pool.classad import ClassAd
 from pool.containers.engine import knob
 from pool.containers.singularity import runs_in_singularity
@@ -74,7 +74,7 @@ from pool.jobs.vocabulary.hold_codes import HoldCode
 from pool.jobs.vocabulary.universes import Universe
 from protocol.messages.common import StopHow
 from protocol.messages.shadow import JobEnded
-from protocol.messages.starter import RunJob, StopJob
+from protocol.messages.starter import MayGoOn, RunJob, StopJob
 
 LAST_WRITES_S: Final = 3.0
 """How long what a job has written may take to get home when it has to leave at once."""
@@ -403,8 +403,12 @@ class JobRun:
         resumes = outputs.goes_on and appends_output(self.job)
         result = await self._run_program(replace(plan, append_output=True) if resumes else plan, account)
         while has_made_one(self.job, result, self._running.executed):
-            await checkpoints.keep(self.job)
+            await checkpoints.keep(self.job, self._running.executed)
             if self._leaving.told is not None:
+                result = self._leaving.result()
+                break
+            if why_not := await self._why_not_again():
+                result = ActivationResult(Ending.EVICTED, reason=why_not)
                 break
             result = await self._run_program(replace(plan, append_output=True), account)
         await self._end_hooks_and_streams(result)
@@ -418,6 +422,14 @@ class JobRun:
         else:
             await checkpoints.keep_for_later(self.job, self._running.executed, self._leaving)
         return result
+
+    async def _why_not_again(self) -> str:
+        """Why the slot takes the program no more, as its startd says; empty where it does, or does not say."""
+        try:
+            return (await self.context.startd.call(MayGoOn(activation=self.request.activation))).why_not
+        except PeerError as error:
+            self.context.log.full(f"Whether the job may go on is not known: {error}")
+            return ""
 
     async def _end_hooks_and_streams(self, result: ActivationResult) -> None:
         executed = self._running.executed

@@ -61,6 +61,8 @@ CHILD_ATTRS: Final = (
 )
 """What a partitionable slot shows of its dynamic slots, in lists named Child..."""
 
+_NETWORKED: Final = "WantJobNetworking"
+"""A job that says false has no need of the network."""
 _START: Final = expr("Start && WithinResourceLimits")
 _NEVER: Final = expr("false")
 _NAMES: Final = {CPUS: "Cpus", MEMORY: "Memory", DISK: "Disk", SWAP: "VirtualMemory"}
@@ -111,7 +113,7 @@ class SlotView(NamedTuple):
 
 def for_offline(limits: Expr, *, possible: bool) -> Expr:
     """WithinResourceLimits where jobs have no network: only those that say so run, and none where that cannot be."""
-    return expr(f"({limits.text}) && {'TARGET.WantJobNetworking =?= false' if possible else 'false'}")
+    return expr(f"({limits.text}) && {f'TARGET.{_NETWORKED} =?= false' if possible else 'false'}")
 
 
 def limits_expr(names: Iterable[str]) -> Expr:

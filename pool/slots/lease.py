@@ -5,6 +5,7 @@ The startd calculates with the alive interval that it was given when the claim w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 ALIVE_INTERVAL_S = 300.0
@@ -34,6 +35,10 @@ class Lease:
     def renewed(self, *, now: float) -> Lease:
         """The lease after a sign of life; a late one never shortens it."""
         return replace(self, renewed_at=max(self.renewed_at, now))
+
+    def of_job(self, lease_s: float) -> Lease:
+        """The lease while a job with that JobLeaseDuration has the slot (0: none is said); one without an end stays."""
+        return replace(self, lease_s=min(lease_s, LEASE_MAX_S)) if lease_s > 0 and self.lease_s < math.inf else self
 
     def aged(self, seconds: float) -> Lease:
         """The lease on a machine that has slept for so long, while its clock stood still."""

@@ -57,11 +57,15 @@ class RequestClaim(Request[ClaimAnswer], tag="startd.request_claim"):
 
 
 class ActivateAnswer(Record):
-    """Whether a starter was set to work; when not, why, and whether the claim is still good."""
+    """Whether a starter was set to work; when not, why, and whether the claim is still good.
+
+    `lease_s`: how long the startd waits for a word of the schedd's while it has this job; 0: as before.
+    """
 
     started: bool
     reason: str = ""
     claim_is_good: bool = True
+    lease_s: float = 0.0
 
 
 class ActivateClaim(Request[ActivateAnswer], tag="startd.activate_claim"):

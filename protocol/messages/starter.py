@@ -131,6 +131,18 @@ class MayRest(Request[Done], tag="startd.may_rest"):
     activation: str
 
 
+class GoesOn(Record):
+    """Whether a job may be started again in its slot; when not, why."""
+
+    why_not: str = ""
+
+
+class MayGoOn(Request[GoesOn], tag="startd.may_go_on"):
+    """The program has ended to have its checkpoint kept, and would be started again."""
+
+    activation: str
+
+
 class HomesServer(Record):
     """The process that serves a job's files."""
 

@@ -226,6 +226,7 @@ STARTD: Final[Needs] = {
 
 STARTD_TO_STARTER: Final[Needs] = {
     "startd.job_info": _by_birth,
+    "startd.may_go_on": _by_birth,
     "startd.may_rest": _by_birth,
     "startd.serve_homes": _by_birth,
     "startd.starter_awake": _by_birth,

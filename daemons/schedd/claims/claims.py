@@ -155,6 +155,15 @@ class Claims:
         core.holdings_in(claim.pool).reserve(claim)
         return claim
 
+    def lease_for(self, claim: Claim, job: ClassAd) -> float:
+        """The lease of a job that the claim is to run (0: it has none), which is renewed in time from now on."""
+        lease_s = job.eval_float("JobLeaseDuration", 0.0)
+        self._alive_s = alive_interval(self._alive_s, lease_s)
+        if lease_s > 0 and (alive_s := alive_interval(claim.alive_s, lease_s)) < claim.alive_s:
+            claim.alive_s = alive_s
+            self.startd(claim.startd).renew_within(alive_s)
+        return lease_s
+
     @property
     def is_full(self) -> bool:
         """Whether no more jobs may run than do, or shall as soon as their slots are granted."""

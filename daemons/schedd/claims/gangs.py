@@ -275,7 +275,8 @@ class Gangs:
         self.claims.serve_node(claim, node)
         activation = f"{core.start.world.rng.getrandbits(64):016x}"
         claim.shadow = gang.add(claim, activation, expanded)
-        self.claims.happens(claim, JobGiven(activation))
+        lease_s = self.claims.lease_for(claim, core.queue.ad(claim.shadow.job))
+        self.claims.happens(claim, JobGiven(activation, lease_s))
         core.queue.claim_works(claim.work())
 
 

@@ -120,12 +120,13 @@ def begin(claims: Claims, claim: Claim, job: Job, activation: str = "") -> Shado
     except late_macros.CannotExpand as error:
         core.hold(job, error.message, 0)
         return None
+    lease_s = claims.lease_for(claim, ad)
     shadow = claims.new_shadow(claim, job, activation or new_activation(core), expanded)
     shadow.is_early = bool(activation)
     claims.renew_tickets(claim)
     core.queue.set_busy(job, True)
     claim.shadow = shadow
-    claims.happens(claim, JobGiven(shadow.activation))
+    claims.happens(claim, JobGiven(shadow.activation, lease_s))
     core.executions.begins(job, shadow)
     note_begin(core, job, claim, expanded)
     core.queue.claim_works(claim.work())

@@ -8,6 +8,7 @@ HTCondor's manual: users-manual/special-environment-considerations ("Job Leases"
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -60,6 +61,8 @@ class StartdLink:
         self._peer: Peer | None = None
         self._connecting = trio.Lock()
         self._changed = trio.Event()
+        self._renew_at = math.inf
+        """When all claims are to be renewed next: those that come and go meanwhile do not put that off."""
         self._running = False
         self.is_local = claims.reach(address).is_unix
 
@@ -104,10 +107,15 @@ class StartdLink:
     def add(self, claim: Claim) -> None:
         """Keep this claim alive from now on."""
         self.claims.add(claim)
-        self._changed.set()
+        self.renew_within(claim.alive_s)
         if not self._running:
             self._running = True
             self._core.tasks.start(self._keep)
+
+    def renew_within(self, seconds: float) -> None:
+        """Say within that time that the schedd lives, and not only when it was to be said anyway."""
+        self._renew_at = min(self._renew_at, trio.current_time() + seconds)
+        self._changed.set()
 
     def wake(self) -> None:
         """A claim may have to be asked after."""
@@ -129,6 +137,7 @@ class StartdLink:
         while self.claims or await self._may_have_claims_soon():
             self._changed = trio.Event()
             if not self.claims:
+                self._renew_at = math.inf
                 continue
             if any(claim.life.asks_after for claim in self.claims):
                 if await self._reconnect():
@@ -139,11 +148,11 @@ class StartdLink:
                     await self._changed.wait()
                 retry_s = min(RETRY_MAX_S, 2 * retry_s)
                 continue
-            with LongWait(min(claim.alive_s for claim in self.claims)) as quiet:
+            with LongWait(max(0.0, self._renew_at - trio.current_time())) as quiet:
                 await self._changed.wait()
             if quiet.cancelled_caught and self.claims:
                 await self._renew()
-        self._running = False
+        self._running, self._renew_at = False, math.inf
         await self.rest()
 
     async def _may_have_claims_soon(self) -> bool:
@@ -155,6 +164,7 @@ class StartdLink:
         return bool(self.claims) or (connected and (self.asked_for > 0 or not quiet.cancelled_caught))
 
     async def _renew(self) -> None:
+        self._renew_at = trio.current_time() + min(claim.alive_s for claim in self.claims)
         claims = [claim for claim in self.claims if claim.id is not None and claim.life.is_alive]
         try:
             peer = await self.peer()

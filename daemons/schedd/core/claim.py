@@ -136,8 +136,9 @@ class Claim:
         """What it does now, as the store keeps it."""
         shadow, life = self.shadow, self.life
         if shadow is None:
-            return ClaimWork(None, None, life.unreported, life.renewed_at, self.public)
-        return ClaimWork(shadow.job.cluster.id, shadow.job.proc, shadow.activation, life.renewed_at, self.public)
+            return ClaimWork(None, None, life.unreported, life.renewed_at, life.lease_s, self.public)
+        job = shadow.job
+        return ClaimWork(job.cluster.id, job.proc, shadow.activation, life.renewed_at, life.lease_s, self.public)
 
     def row(self) -> ClaimRow:
         """As the store keeps it when it is new."""

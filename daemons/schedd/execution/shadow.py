@@ -28,7 +28,7 @@ from pool.base.errors import PoolError
 from pool.classad import ClassAd
 from pool.jobs import run
 from pool.jobs.changes import Changes, End, StopReason
-from pool.jobs.claims.events import Asked, GivenUp, NotStarted, Spoiled, Spoken
+from pool.jobs.claims.events import Asked, GivenUp, NotStarted, Spoiled, Spoken, Started
 from pool.jobs.execution import events
 from pool.jobs.execution.states import NEVER, Execution, Known, Leaving, Starter
 from pool.jobs.execution.step import next_at, step, taken_up
@@ -274,6 +274,10 @@ class Shadow:
             self._cannot_start(str(error), slot_is_good=False)
             return
         if answer.started:
+            before = self.claim.life.lease_s
+            self.claims.happens(self.claim, Started(answer.lease_s))
+            if self.claim.life.lease_s != before and self.claim.shadow is self:
+                self.core.queue.claim_works(self.claim.work())
             self._happens(events.Started())
             return
         self.claims.happens(self.claim, NotStarted())

@@ -1,4 +1,9 @@
-"""Starts jobs under claims: asks once more whether the job may start, and gives it to the claim's starter."""
+"""Starts jobs under claims: asks once more whether the job may start, and gives it to the claim's starter.
+
+* A job may be begun together with the grant of its claim; the schedd's word comes, and counts.
+* From its start on the claim has the job's lease (JobLeaseDuration), shorter or longer than that of the one before.
+* A starter that was kept may turn out to be dead: then another one is tried, once.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +124,9 @@ class Activations:
             started_at=trio.current_time(),
             started_wall=self._start.world.wall(),
         )
-        slot.claim = slot.claim.with_activation(began, started=True)
+        lease = slot.claim.lease.of_job(asked.job_ad.eval_float("JobLeaseDuration", 0.0))
+        slot.claim = replace(slot.claim.with_activation(began, started=True), lease=lease)
+        self._moves.lease_changed(slot)
         slot.job_starts += 1
         self._ads.statistics.started(self._start.world.wall())
         slot.usage, slot.device_use = None, self._ads.monitored()
@@ -144,7 +151,7 @@ class Activations:
                     await failed.gone.wait()  # the next one gets the same control group
                 continue
             say_started(self._start.log, slot.short, starter, asked.activation, str(asked.job_id))
-            return ActivateAnswer(started=True)
+            return started(slot)
         self._start.log.always(f"{slot.short}: cannot start job {asked.job_id}: {reason}")
         if slot.claim is not None and runs(slot, asked.activation):
             self._moves.job_gone(slot)
@@ -184,6 +191,11 @@ class Activations:
             lease_s=min(slot.claim.lease.lease_s, LEASE_MAX_S),  # fetched work has one without an end
             early=early,
         )
+
+
+def started(slot: Slot) -> ActivateAnswer:
+    """A starter has the job."""
+    return ActivateAnswer(started=True, lease_s=slot.claim.lease.lease_s if slot.claim is not None else 0.0)
 
 
 def has_had(slot: Slot, activation: str) -> bool:

@@ -20,7 +20,7 @@ from daemons.base.pace import LoopTurns
 from daemons.base.sync import first_of
 from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
-from daemons.startd.claims.activations import Activations, has_had
+from daemons.startd.claims.activations import Activations, has_had, started
 from daemons.startd.claims.callers import claim_of_caller, job_of_caller
 from daemons.startd.claims.make_room import MakeRoom
 from daemons.startd.slots.ads import Ads
@@ -297,13 +297,13 @@ class Claims:
         # Begun with the grant; or the same request once more, as its answer was lost.
         if running is not None and running.activation == asked.activation:
             if await self.activations.ordered(slot, asked):
-                return ActivateAnswer(started=True)
+                return started(slot)
             slot = self._mine(peer, asked.claim_id)
             if slot is None or slot.claim is None:
                 return ActivateAnswer(started=False, reason="the claim is over", claim_is_good=False)
             running = slot.claim.activation
         if running is None and has_had(slot, asked.activation):  # this word was slower than the job
-            return ActivateAnswer(started=True)
+            return started(slot)
         if running is not None and not asked.concluded:
             return ActivateAnswer(started=False, reason=f"job {running.job_id} still runs in {slot.name}")
         if running is None:

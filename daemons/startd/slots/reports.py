@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import trio
+
 from daemons.daemon_core.run import DaemonStart
 from daemons.startd.slots.ads import Ads
 from daemons.startd.slots.effects import job_name, say_started
 from daemons.startd.slots.moves import Moves
+from daemons.startd.slots.outlook import WORKLIFE_S
 from daemons.startd.slots.slot import Slot, Slots
 from daemons.startd.starters.living import LivingStarter
 from pool.classad import ClassAd
+from pool.slots.state_machine import Activity, State
 from protocol.messages.offers import ClaimChange
-from protocol.messages.starter import ActivationOver, DeviceUse, JobInfo
+from protocol.messages.starter import ActivationOver, DeviceUse, GoesOn, JobInfo, MayGoOn
 
 
 class Reports:
@@ -50,6 +54,25 @@ class Reports:
             wall = self._start.world.wall()
             self._ads.statistics.ran(over.ran_s, wall, received=over.received, sent=over.sent)
             self._moves.job_gone(slot)
+
+    def may_go_on(self, starter: LivingStarter, asked: MayGoOn) -> GoesOn:
+        """Whether a job that has made a checkpoint starts again: where the slot would take no other job, it leaves."""
+        slot = self._slot_of(starter, asked.activation)
+        if slot is None or not self._start.config.bool("CHECK_REACTIVATE_AFTER_CHECKPOINT"):
+            return GoesOn()
+        why_not = self._closing(slot)
+        if why_not:
+            self._start.log.always(f"{slot.short}: job {job_name(slot)} leaves after its checkpoint: {why_not}")
+        return GoesOn(why_not=why_not)
+
+    def _closing(self, slot: Slot) -> str:
+        claim = slot.claim
+        assert claim is not None
+        assert claim.activation is not None
+        if slot.state.state is not State.CLAIMED or slot.state.activity is Activity.RETIRING or self._moves.stopping:
+            return f"{slot.short} is {slot.state.state.value}/{slot.state.activity.value}"
+        worklife = slot.policy.number("CLAIM_WORKLIFE", self._ads.matching(slot), claim.activation.job_ad, WORKLIFE_S)
+        return "the claim takes no more jobs" if claim.worklife_over(worklife, now=trio.current_time()) else ""
 
     def starter_gone(self, starter: LivingStarter, problems: list[str]) -> None:
         """A starter ended and was swept."""

@@ -43,9 +43,11 @@ from pool.classad import ClassAd, Expr, expr
 from protocol.messages.starter import (
     ActivationOver,
     EngineTrouble,
+    GoesOn,
     ImageTrouble,
     JobInfo,
     KnowSlot,
+    MayGoOn,
     MayRest,
     MeetSchedd,
     RunJob,
@@ -71,6 +73,7 @@ class StarterListener(Protocol):
 
     def job_info(self, starter: LivingStarter, info: JobInfo) -> None: ...
     def activation_over(self, starter: LivingStarter, over: ActivationOver) -> None: ...
+    def may_go_on(self, starter: LivingStarter, asked: MayGoOn) -> GoesOn: ...
     def starter_gone(self, starter: LivingStarter, problems: list[str]) -> None: ...
 
 
@@ -324,6 +327,7 @@ class Starters:
         return [
             answer(JobInfo, lambda _peer, info: self._listener.job_info(starter, info)),
             answer(ActivationOver, lambda _peer, over: self._over(starter, over)),
+            answer(MayGoOn, lambda _peer, asked: self._listener.may_go_on(starter, asked)),
             answer(MayRest, lambda _peer, asked: self._may_rest(starter, asked)),
             answer(ServeHomes, partial(self._births.serve_homes, starter)),
             answer(StarterAwake, lambda peer, _word: self._is_awake(starter, peer)),

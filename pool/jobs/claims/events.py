@@ -32,10 +32,20 @@ class JobGiven(Event):
     """a job is to have the slot"""
 
     activation: str
+    lease_s: float = 0.0
+    """How long that job's lease is to be; 0: as it is."""
 
 
 class Asked(Event):
     """the startd is asked to start the job"""
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event):
+    """the startd says that it starts the job"""
+
+    lease_s: float = 0.0
+    """How long it waits for a word meanwhile; 0 where it does not say."""
 
 
 class NotStarted(Event):

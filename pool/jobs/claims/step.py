@@ -21,6 +21,7 @@ from pool.jobs.claims.events import (
     Renewed,
     Spoiled,
     Spoken,
+    Started,
     Vacating,
 )
 from pool.jobs.claims.states import Busy, ClaimLife, Ended, Idle, Over, Releasing, Requesting, State
@@ -73,6 +74,10 @@ def _learn(life: ClaimLife, event: Event, now: float) -> ClaimLife:
         case Granted(lease_s=lease_s):
             lease_s = min(life.lease_s, lease_s) if lease_s > 0 else life.lease_s  # the job's is the longest
             return replace(life, lease_s=lease_s, renewed_at=now)
+        case JobGiven(lease_s=lease_s):  # the longer of the two, until the startd says which of them it goes by
+            return replace(life, lease_s=max(life.lease_s, lease_s))
+        case Started(lease_s=lease_s) if lease_s > 0:
+            return replace(life, lease_s=lease_s)
         case Renewed() | Spoken():
             return replace(life, renewed_at=now)
         case Held():

@@ -87,12 +87,13 @@ class ClaimRow(NamedTuple):
 
 
 class ClaimWork(NamedTuple):
-    """What a claim does now, and when its lease was last renewed."""
+    """What a claim does now, how long its lease is, and when that was last renewed."""
 
     cluster: int | None
     proc: int | None
     activation: str
     renewed_at: float
+    lease_s: float
     claim: str
 
 
@@ -212,7 +213,10 @@ def _statements(batch: WriteBatch) -> Iterator[tuple[str, Sequence[tuple[object,
     yield "INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?)", events
     yield "DELETE FROM events WHERE seq = ?", batch.events_written
     yield "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.claims
-    yield "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ? WHERE claim = ?", batch.claim_work
+    yield (
+        "UPDATE claims SET cluster = ?, proc = ?, activation = ?, renewed_at = ?, lease_s = ? WHERE claim = ?",
+        batch.claim_work,
+    )
     yield "DELETE FROM claims WHERE claim = ?", batch.claims_gone
     yield "INSERT OR REPLACE INTO factories VALUES (?, ?)", batch.factories
     yield "DELETE FROM factories WHERE cluster = ?", batch.factories_gone

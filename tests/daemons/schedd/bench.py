@@ -225,7 +225,7 @@ class FakeStartd:
         self.orders.append(asked)
         self.running[asked.claim_id] = running = Running(asked)
         self.bench.nursery.start_soon(self._run, running)
-        return ActivateAnswer(started=True)
+        return ActivateAnswer(started=True, lease_s=asked.job_ad.eval_float("JobLeaseDuration", 0.0))
 
     def deactivate(self, peer: Peer, asked: DeactivateClaim) -> Done:
         running = self.running.get(asked.claim_id)

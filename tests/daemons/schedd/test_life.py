@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -414,6 +415,41 @@ async def test_leases_are_renewed(tmp_path: Path, autojump_clock: Clock) -> None
         gaps = [late - early for early, late in zip(startd.alive, startd.alive[1:], strict=False)]
         assert len(gaps) >= 7
         assert max(gaps) <= 201
+
+
+async def test_leases_are_renewed_in_time_while_other_claims_come_and_go(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd(slots=2)
+        await bench.submit(a_job(RunsFor=1500, JobLeaseDuration=600))
+        await bench.match(startd, 1)
+        began = trio.current_time()
+        for number in range(12):
+            await bench.until(lambda: len(startd.claims) == 1)
+            await bench.submit(a_job(RunsFor=90, RequestMemory=number + 1, JobLeaseDuration=600))
+            while not await bench.match(startd, 1):
+                await trio.sleep(1)
+            await bench.until(lambda: len(startd.claims) == 2)
+        beats = [began, *startd.alive, trio.current_time()]
+        assert beats[-1] - began >= 990
+        assert max(late - early for early, late in pairwise(beats)) <= 201
+
+
+async def test_a_claim_goes_by_the_lease_of_the_job_that_it_has(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        await bench.submit(a_job(RunsFor=100, JobLeaseDuration=2400))
+        await bench.match(startd)
+        await bench.submit(a_job(RunsFor=1000, JobLeaseDuration=90))
+        await bench.until_events("2.0", [0, 1])
+        began = trio.current_time()
+        await trio.sleep(300)
+        (early, *_, late) = beats = [at for at in startd.alive if at > began]
+        assert len(beats) >= 9
+        assert late - early <= 300
+        await startd.vanish()
+        gone = trio.current_time()
+        await bench.until_status(idle=1)
+        assert trio.current_time() - gone <= 200, "not the 2400 s of the claim's first job"
 
 
 async def test_a_claim_that_the_startd_gives_up_evicts_the_job(tmp_path: Path, autojump_clock: Clock) -> None:

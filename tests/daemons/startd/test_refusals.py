@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from daemons.host.child_settings import StarterSettings, starter_payload
 from daemons.host import namespaces
+from daemons.host.child_settings import StarterSettings, starter_payload
 from daemons.host.namespaces import can_isolate
 from daemons.startd.machine import refusals
 from pool.config import Config

@@ -31,10 +31,12 @@ from protocol.messages.shadow import GoAhead, JobEnded, JobExecuting, JobNotice,
 from protocol.messages.starter import (
     ActivationOver,
     EngineTrouble,
+    GoesOn,
     HomesServer,
     ImageTrouble,
     JobInfo,
     LeaveNow,
+    MayGoOn,
     RunJob,
     ServeHomes,
     StarterSlot,
@@ -85,6 +87,10 @@ class Bench:
     heard: list[Any] = field(default_factory=list)
     callers: list[Peer] = field(default_factory=list)
     """Who said StarterReady, each time."""
+    why_not: str = ""
+    """What the startd says of a job that would go on after its checkpoint."""
+    may_ask: trio.Event = field(default_factory=lambda: _set(trio.Event()))
+    """It answers when this is set."""
     granted: ClassAd | None = None
     """What a starter that was ordered early is told of its job."""
     slot: StarterSlot = field(default_factory=lambda: StarterSlot(name=SLOT))
@@ -319,11 +325,16 @@ class Bench:
                 answer(EngineTrouble, self._hear),
                 answer(ImageTrouble, self._hear),
                 answer(ServeHomes, self._serve_homes),
+                answer(MayGoOn, self._may_go_on),
             ]
         )
         self._given = given.pack()
         self.starter = await self.zygote.fork("starter", self._given)
         self.startd = await self._pair(self.starter, service)
+
+    async def _may_go_on(self, peer: Peer, asked: MayGoOn) -> GoesOn:
+        await self.may_ask.wait()
+        return GoesOn(why_not=self.why_not)
 
     async def _serve_homes(self, peer: Peer, asked: ServeHomes) -> HomesServer:
         self.homes_server = await self.zygote.fork("homes", {"settings": self._given, "door": asked.door})

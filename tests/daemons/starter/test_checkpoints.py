@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+
+import trio
+
 from pool.jobs.vocabulary.endings import Ending
-from protocol.messages.shadow import JobUpdate
+from protocol.messages.shadow import JobExecuting, JobUpdate
 
 from .bench import bench
 
@@ -46,3 +52,36 @@ async def test_a_checkpoint_without_its_files_holds_the_job() -> None:
         assert end.ending is Ending.HOLD
         assert end.ad["HoldReasonCode"] == 36
         assert "state" in (end.ad.eval_str("HoldReason") or "")
+
+
+async def test_a_job_whose_slot_takes_no_other_leaves_after_its_checkpoint() -> None:
+    async with bench(agent=True) as b:
+        b.why_not = "the claim takes no more jobs"
+        end = await b.ended(await b.run(b.job_ad(COUNT, **CHECKPOINTS), files=True, spool=True))
+        assert (end.ending, end.reason) == (Ending.EVICTED, b.why_not)
+        assert [path.name for path in (b.iwd / "spool").iterdir()] == ["_condor_checkpoint_0000"]
+        b.why_not = ""
+        end = await b.ended(await b.run(b.job_ad(COUNT, CheckpointNumber=0, **CHECKPOINTS), files=True, spool=True))
+        assert (end.ending, (b.iwd / "out").read_text()) == (Ending.EXITED, "0\n1\n2\n")
+
+
+async def test_a_job_that_is_told_to_leave_while_its_checkpoint_is_kept_has_not_ended() -> None:
+    """Its exit code says only that it has made one."""
+    async with bench(agent=True) as b:
+        script = "echo 1 > state; mkdir more; while [ ! -e go ]; do sleep 0.05; done; exit 85"
+        activation = await b.run(b.job_ad(script, **CHECKPOINTS), files=True, spool=True)
+        executing = await b.until(JobExecuting, activation)
+        assert b.agent_child is not None
+        os.kill(b.agent_child.pid, signal.SIGSTOP)
+        try:
+            (Path(executing.ad.eval_str("CondorScratchDir")) / "go").touch()
+            while os.path.exists(f"/proc/{executing.ad.eval_int('JobPid')}"):
+                await trio.sleep(0.05)
+            for _ in range(10):  # the starter goes on to its agent meanwhile, and waits for that
+                await trio.sleep(0.05)
+            await b.stop(activation)
+        finally:
+            os.kill(b.agent_child.pid, signal.SIGCONT)
+        end = await b.ended(activation)
+        assert (end.ending, end.ad.eval_int("ExitCode")) == (Ending.EVICTED, None)
+        assert [path.name for path in (b.iwd / "spool").iterdir()] == ["_condor_checkpoint_0000"]

@@ -48,6 +48,14 @@ def test_the_lease_of_a_claim_is_never_longer_than_its_job_waits() -> None:
     assert after(e.Granted(4000.0))[0].lease_s == LEASE_S
 
 
+def test_while_a_job_is_begun_the_longer_lease_counts_and_then_what_the_startd_says() -> None:
+    life, _ = after(*HELD, e.JobGiven("a", 40.0), e.Asked())
+    assert life.lease_s == LEASE_S
+    assert after(e.Started(40.0), life=life)[0].lease_s == 40.0
+    assert after(e.Started(), life=life)[0].lease_s == LEASE_S
+    assert after(*HELD, e.JobGiven("a", 4000.0), e.Asked())[0].lease_s == 4000.0
+
+
 def test_a_request_that_is_withdrawn_still_waits_for_the_answer() -> None:
     life, done = after(e.Unneeded())
     assert (life.state, done) == (Requesting(), [Effect.WITHDRAW])

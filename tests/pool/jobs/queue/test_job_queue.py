@@ -212,10 +212,16 @@ def test_claims_are_kept_with_what_they_run(connection: sqlite3.Connection) -> N
         "<a>#1#2#...", "digest", "<a>", "ann@here", "ann", "{}", "its", "files", 2400.0, 300.0, NOW, None, None, ""
     )
     queue.put_claim(row)
-    queue.claim_works(ClaimWork(1, 0, "act", NOW + 5, row.claim))
+    queue.claim_works(ClaimWork(1, 0, "act", NOW + 5, 600.0, row.claim))
     save(queue, connection)
     (found,) = store.read_claims(connection)
-    assert (found.cluster, found.proc, found.activation, found.renewed_at) == (1, 0, "act", NOW + 5)
+    assert (found.cluster, found.proc, found.activation, found.renewed_at, found.lease_s) == (
+        1,
+        0,
+        "act",
+        NOW + 5,
+        600.0,
+    )
     queue.drop_claim(row.claim)
     save(queue, connection)
     assert store.read_claims(connection) == []
@@ -384,7 +390,7 @@ CHANGES: dict[str, Callable[[JobQueue], object]] = {
     "log": lambda queue: queue.log(queue.clusters[1], "/log", "text"),
     "log_overall": lambda queue: queue.log_overall("/log", "text"),
     "put_claim": lambda queue: queue.put_claim(ROW),
-    "claim_works": lambda queue: queue.claim_works(ClaimWork(1, 0, "a", 0.0, "c")),
+    "claim_works": lambda queue: queue.claim_works(ClaimWork(1, 0, "a", 0.0, 0.0, "c")),
 }
 NOTES: dict[str, Callable[[JobQueue], object]] = {
     "written": lambda queue: queue.written([1]),
