@@ -14,7 +14,7 @@ from pool.classad import ClassAd, expr
 from pool.containers.singularity import in_singularity, runs_in_singularity
 from pool.execute.assigned import DEFAULTS as ASSIGNED_KNOBS
 from pool.execute.cgroup import CgroupLimits, memory_limits
-from pool.execute.isolation import private_directories
+from pool.execute.isolation import private_in_image
 from pool.execute.plan import ExecuteSurroundings, RunPlan, plan_job, wants_transfer, wrapped
 from pool.execute.vm import is_vm
 from protocol.messages.starter import RunJob
@@ -53,7 +53,7 @@ class Planner:
                 self._slot,
                 settings.docker,
                 self._sandbox,
-                tuple(private_directories(settings.mount_under_scratch, job, self._slot)),
+                tuple(private_in_image(settings.mount_under_scratch, job, self._slot)),
                 is_there=os.path.exists,
             )
         # A wrapper is a program of this machine: what it wraps runs there, as the program for images does.

@@ -10,7 +10,7 @@ from pool.base.errors import UserError
 from pool.base.words import split_list
 from pool.classad import ClassAd
 from pool.containers.engine import VOLUME, holds, knob
-from pool.execute.isolation import private_directories
+from pool.execute.isolation import private_in_image
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def volumes_of(
     if directory != sandbox:
         mounts.append(f"{directory}:{directory}")
     made = []
-    for private in _private(job, slot, knobs):
+    for private in private_in_image(knob(knobs, "MOUNT_UNDER_SCRATCH"), job, slot):
         # Inside the sandbox, so that the job's disk use counts it and its removal takes it along.
         behind = posixpath.join(sandbox, private.lstrip("/"))
         made.append(behind)
@@ -55,13 +55,3 @@ def _is_mounted(name: str, slot: ClassAd, job: ClassAd, knobs: Mapping[str, str]
     condition = f"{VOLUME}{name.upper()}_MOUNT_IF"
     # An owner who has written a condition wants it true, not merely not false.
     return condition not in knobs or holds(knobs[condition], slot, job, default=False)
-
-
-def _private(job: ClassAd, slot: ClassAd, knobs: Mapping[str, str]) -> list[str]:
-    """MOUNT_UNDER_SCRATCH of the machine and of the job."""
-    wanted = private_directories(knob(knobs, "MOUNT_UNDER_SCRATCH"), job, slot)
-    own = split_list(job.eval_str("MountUnderScratch"))
-    for path in own:
-        if not path.startswith("/") or ":" in path:
-            raise UserError(f"mount_under_scratch names {path}", expected="absolute paths")
-    return list(dict.fromkeys([*wanted, *(posixpath.normpath(path) for path in own)]))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pool.base.errors import ClassAdError, ConfigError
+from pool.base.errors import ClassAdError, ConfigError, UserError
 from pool.base.paths import is_below
 from pool.base.words import split_list
 from pool.classad import ClassAd, expr
@@ -87,6 +87,16 @@ def private_directories(expression: str, job: ClassAd, slot: ClassAd) -> list[st
         if not word.startswith("/"):
             raise ConfigError(f"MOUNT_UNDER_SCRATCH names {word!r}", expected="absolute paths")
     return [posixpath.normpath(word) for word in words]
+
+
+def private_in_image(expression: str, job: ClassAd, slot: ClassAd) -> list[str]:
+    """The same for a job in an image, which may want further ones: UserError when these are no directories."""
+    wanted = private_directories(expression, job, slot)
+    own = split_list(job.eval_str("MountUnderScratch"))
+    for path in own:
+        if not path.startswith("/") or ":" in path:
+            raise UserError(f"mount_under_scratch names {path}", expected="absolute paths")
+    return list(dict.fromkeys([*wanted, *(posixpath.normpath(path) for path in own)]))
 
 
 def isolation_of(

@@ -363,6 +363,22 @@ def private_directories(place: Place) -> str:
     return "in the sandbox" if said == "mine\nmine" and not Path("/tmp", name).exists() else said
 
 
+def own_private_directory(place: Place) -> str:
+    said = place.out("echo mine > /opt/own/made; find . -name made", "mount_under_scratch = /opt/own")
+    return "in the sandbox" if said.endswith("/opt/own/made") else said
+
+
+def services(place: Place) -> str:
+    over = "echo there > /shared/there; while [ ! -e /shared/over ]; do sleep 0.1; done"
+    cluster = place.submit(over, "container_service_names = web", "web_container_port = 80")
+    place.until_file("there")
+    if place.engine != "Apptainer":  # it is told with the job's usage
+        place.pool.until(lambda: place.pool.jobs(str(cluster))[0].eval_int("web_HostPort"), "the service's port")
+    (place.shared / "over").write_text("now")
+    (ad,) = place.pool.until_done(cluster)
+    return "web_HostPort" if ad.eval_int("web_HostPort") else "none; its ports are the machine's"
+
+
 def mounts(place: Place) -> str:
     said = place.out("echo written > /shared/written; touch /usr/touched 2> /dev/null || echo read-only")
     return "as their owner says" if said == "read-only" and place.until_file("written") == "written\n" else said
@@ -481,10 +497,12 @@ ROWS: dict[str, Callable[[Place], str]] = {
     "condor_vacate_job with `kill_sig = SIGUSR1`": vacate,
     "condor_rm": removed,
     "`MOUNT_UNDER_SCRATCH = /tmp`": private_directories,
+    "`mount_under_scratch = /opt/own`": own_private_directory,
     "directories that the owner mounts": mounts,
     "processes that it sees": processes,
     "network": network,
     "`docker_network_type = none`": no_network,
+    "`container_service_names = web`": services,
 }
 
 

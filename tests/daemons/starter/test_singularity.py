@@ -56,6 +56,7 @@ async def test_a_job_runs_in_the_image_that_it_brings(program: Path) -> None:
             WantSIF=True,
             ContainerImage="tool.sif",
             TransferInput="tool.sif",
+            MountUnderScratch="/own",
             Environment="WORD=carried PATH=/bin:/usr/bin",
             ShouldTransferFiles="YES",
             WhenToTransferOutput="ON_EXIT",
@@ -64,9 +65,9 @@ async def test_a_job_runs_in_the_image_that_it_brings(program: Path) -> None:
         assert end.ad.eval_int("ExitCode") == 6, (end, b.log())
         assert (b.iwd / "out").read_text() == "carried\nan image"
         said = (program.parent / "words").read_text().replace(str(b.sandbox), "S")
-        assert said.startswith("-s exec -W S --pwd S -B S --home S -C S/tool.sif /bin/sh -c ")
+        assert said.startswith("-s exec -S /own -W S --pwd S -B S --home S -C S/tool.sif /bin/sh -c ")
         tested = (program.parent / "tested").read_text().replace(str(b.sandbox), "S")
-        assert tested == "-s -q test -W S --pwd S -B S --home S -C S/tool.sif\n"
+        assert tested == "-s -q test -S /own -W S --pwd S -B S --home S -C S/tool.sif\n"
         assert b.is_cleared
 
 
