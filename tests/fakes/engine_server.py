@@ -157,7 +157,7 @@ class Engine:
             self.image(rest[-1])
             self.say(fds, (self.directory / "architecture").read_text() if "foreign" in rest[-1] else "amd64")
         elif command == "create":
-            self.say(fds, self.create(rest).id)
+            self.say(fds, self.create(rest, fds[0]).id)
         elif command == "start":
             return self.start(self.container(rest[-1]), fds, interactive="--interactive" in rest)
         elif command == "exec":
@@ -216,7 +216,7 @@ class Engine:
             raise Refused(f"pull access denied for {name}, repository does not exist or may require 'docker login'")
         self.images.setdefault(name, uuid.uuid4().hex)
 
-    def create(self, words: list[str]) -> Container:
+    def create(self, words: list[str], stdin: int) -> Container:
         """Read the options as docker does: what follows the image is its command."""
         options: dict[str, list[str]] = {}
         at = 0
@@ -227,7 +227,8 @@ class Engine:
                 value = words[at]
             options.setdefault(name, []).append(value)
             if name == "--env-file":
-                options.setdefault("-e", []).extend(Path(value).read_text().splitlines())
+                path = f"/proc/self/fd/{stdin}" if value == "/dev/stdin" else value
+                options.setdefault("-e", []).extend(Path(path).read_text().splitlines())
             at += 1
         if words[at] not in self.images:
             self.pull(words[at])

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -155,10 +155,8 @@ class Container:
 
     async def make(self, plan: ContainerPlan) -> None:
         """Have the image, and make the container. Held: the job is at fault; EngineError: the engine is."""
-        with _only_ours_to_read(environment_lines(plan.environment)) as path:
-            await self._create(replace(plan, environment_file=path))
-
-    async def _create(self, plan: ContainerPlan) -> None:
+        # As its standard input, not as a file by name: a podman that is not root's may not look into this process.
+        plan = replace(plan, environment_file="/dev/stdin")
         words = create_words(plan, self._job, self._slot, self._knobs)
         self._as_job = ("--user", f"{plan.uid}:{plan.gid}", "--workdir", plan.directory)
         await Images(self._engine, self._job, self._knobs, self._log).have(plan.image)
@@ -166,7 +164,8 @@ class Container:
         self._records.write(self._record)
         fault("starter.container_creating")
         self._log.always("The container is made", command=without_values(words))
-        answer = await self._engine.ask(*words, timeout_s=math.inf if "--pull" in words else ANSWER_S)
+        timeout_s = math.inf if "--pull" in words else ANSWER_S
+        answer = await self._engine.ask(*words, timeout_s=timeout_s, text=environment_lines(plan.environment))
         self._record = replace(self._record, made=True)  # or refused: nothing more will come of it
         if not answer.good:
             await self._engine.must_live("the engine went away")
@@ -357,15 +356,6 @@ class Container:
             if record.made or trio.current_time() > deadline:
                 return ""
             await trio.sleep(PAUSE_S)  # its making was given up, and the engine may still be at it
-
-
-@contextmanager
-def _only_ours_to_read(text: str) -> Iterator[str]:
-    """A file without a name, which the engine's program finds among this process's."""
-    with open(os.memfd_create("environment", os.MFD_CLOEXEC), "wb") as file:
-        file.write(text.encode(errors="surrogateescape"))
-        file.flush()
-        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
 def _open_files(plan: RunPlan, account: Account) -> tuple[int, int, int]:

@@ -47,8 +47,8 @@ class Engine:
         self._spawner = HelperSpawner(processes, own_account())
         self._log = log
 
-    async def ask(self, *words: str, timeout_s: float = math.inf) -> ProgramOutput:
-        """Have it do something; EngineError when it cannot be started or takes too long."""
+    async def ask(self, *words: str, timeout_s: float = math.inf, text: str = "") -> ProgramOutput:
+        """Have it do something, with this text to read; EngineError when it cannot be started or takes too long."""
         try:
             end = await run_program(
                 self._spawner,
@@ -56,6 +56,7 @@ class Engine:
                 environment=engine.environment(),
                 directory="/",
                 timeout_s=timeout_s,
+                text=text,
             )
         except ProgramError as error:
             raise EngineError(str(error)) from None
