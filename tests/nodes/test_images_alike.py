@@ -611,7 +611,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 [found["DOCKER"], "import", "-", image], input=thin(), capture_output=True, check=False
             )
             assert done.returncode == 0, done.stderr
-            forget = [found["DOCKER"], "rmi", "-f", image]
+            forget = [found["DOCKER"], "rmi", "-f", image, f"{address}/tool", f"{address}/twice"]
             afterwards.callback(subprocess.run, forget, capture_output=True, check=False)
             has, asked = "HasDocker", f"docker_image = {image}"
         pool.start()
