@@ -3,6 +3,9 @@
 No card of QEMU's wakes a machine. In place of its wake line there is a thread that listens on the guest's cable: it
 hears what the card would hear, and where that has the card's magic packet, it has QEMU wake the machine.
 
+In a suspend to idle (S1) QEMU's machine runs on with processors that stand still, which only its kernel can tell, and its
+power button wakes it.
+
 A test may be the one who sits before the machine: `order` runs a command in it, `lid_is_closed` has it sleep whatever its
 startd does, and `clock_goes_on` moves the clock that goes on while it sleeps.
 """
@@ -33,6 +36,9 @@ HOUR, DAY = 4, 7
 """Registers of the clock on a PC's board."""
 CARD, DRIVER = "i82558b", "e100"
 """The one of QEMU's cards of which Linux says that a packet would wake the machine."""
+BUTTON: Final = "button"
+FROZEN: Final = "Freezing remaining freezable tasks completed"
+"""The last that the kernel says before it is idle."""
 WAKE_ON_LAN: Final = """\
 import fcntl, socket, struct, array
 request = array.array("B", struct.pack("III6x", 6, 0, 0x20))  # ETHTOOL_SWOL, WAKE_MAGIC
@@ -82,14 +88,21 @@ class Control:
 class Guest:
     """The running machine. `woken_by` has the packets that have woken it."""
 
-    def __init__(self, control: Control, cable: socket.socket, orders: socket.socket) -> None:
-        self._control, self._cable, self._orders = control, cable, orders
+    def __init__(self, control: Control, cable: socket.socket, orders: socket.socket, console: Path) -> None:
+        self._control, self._cable, self._orders, self._console = control, cable, orders, console
         self.woken_by: list[bytes] = []
         threading.Thread(target=self._listen, daemon=True).start()
 
     def sleeps(self) -> bool:
-        """Whether QEMU says so: its processor stands still until something wakes it."""
+        """Whether QEMU or its kernel says so: its processor stands still until something wakes it."""
+        return self._is_suspended() or self._is_idle()
+
+    def _is_suspended(self) -> bool:
         return bool(self._control.ask("query-status")["status"] == "suspended")
+
+    def _is_idle(self) -> bool:
+        said = self._console.read_text(errors="replace").rpartition("PM: suspend entry (s2idle)")
+        return bool(said[1]) and FROZEN in said[2] and "PM: suspend exit" not in said[2]
 
     def order(self, command: str) -> None:
         """Have its shell run this, as root."""
@@ -100,8 +113,8 @@ class Guest:
         self.order("echo mem > /sys/power/state")
 
     def wake(self) -> None:
-        """Somebody opens the lid."""
-        self._control.ask("system_wakeup")
+        """Somebody opens the lid, or presses the power button."""
+        self._control.ask("system_wakeup" if self._is_suspended() else "system_powerdown")
 
     def clock_goes_on(self, hours: int) -> None:
         """While it sleeps: the clock of its board is later then, without anybody having to wait."""
@@ -134,7 +147,7 @@ class Guest:
 def _init(kernel: Kernel, host: Host) -> bytes:
     """What the guest has more than any other: its card, its name and the host's directory."""
     guest = Initramfs()
-    modules = dict(kernel.module(DRIVER))
+    modules = dict(kernel.module(DRIVER)) | dict(kernel.module(BUTTON))
     for name, content in modules.items():
         guest.write(f"/modules/{name}.ko", content)
     guest.write("/wake_on_lan", WAKE_ON_LAN.encode())
@@ -164,7 +177,7 @@ def asleep_when_idle(net: Network, kernel: Kernel, host: Host) -> Iterator[Guest
             its_orders.close()
             try:
                 with closing(Control(ours)) as control:
-                    yield Guest(control, cable, orders)
+                    yield Guest(control, cable, orders, console)
             finally:
                 process.kill()
                 print(console.read_text(errors="replace"))  # shown where the test fails
@@ -188,5 +201,5 @@ def _command(kernel: Kernel, initramfs: Path, console: Path, fds: tuple[int, int
     -chardev socket,id=orders,fd={orders} -serial chardev:orders
     -chardev socket,id=control,fd={control} -mon chardev=control,mode=control
     """
-    said = "console=ttyS0 quiet panic=-1 no_timer_check mem_sleep_default=deep no_console_suspend"
+    said = "console=ttyS0 loglevel=7 panic=-1 no_timer_check mem_sleep_default=deep no_console_suspend"
     return [*words.split(), "-append", said]

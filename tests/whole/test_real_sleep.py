@@ -1,4 +1,4 @@
-"""A machine that sleeps in earnest (ACPI's S3, in QEMU) until a job wants it: kernel, card, packet and daemons are real."""
+"""A machine that sleeps in earnest (ACPI's S3, or a suspend to idle, in QEMU) until a job wants it: kernel, card, packet and daemons are real."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SLEEPER = {
     **PORT,
     "NUM_CPUS": "1",
     "HIBERNATE_CHECK_INTERVAL": "2",
-    "HIBERNATE": 'ifThenElse(State == "Unclaimed" && Activity == "Idle", "RAM", "NONE")',
+    "SleepsIn": "RAM",
+    "HIBERNATE": 'ifThenElse(State == "Unclaimed" && Activity == "Idle", "$(SleepsIn)", "NONE")',
 }
 BOOTS_S = 300.0
 KILL_STARTD = "for one in /proc/[0-9]*; do grep -qs startd $one/comm && kill -9 ${one#/proc/}; done"
@@ -115,6 +116,19 @@ def test_a_machine_sleeps_when_idle_and_a_magic_packet_wakes_it_for_a_job(pool: 
     assert frame.endswith(MAGIC)
     until_awake(pool)
     assert "awake again, from S3" in pool.home.tool("condor_fetchlog", pool.sleeper.name, "STARTD")
+
+
+def test_a_machine_that_suspends_to_idle_is_woken_as_well() -> None:
+    """It may be called more than once: its power button is not heard while it falls asleep."""
+    with a_pool(SleepsIn="S1") as pool:
+        slot = until_asleep(pool)
+        assert (slot["Offline"], slot["HibernationState"]) == (True, "S1")
+        job, took_s = ran(pool)
+        print(f"from submission to execution: {took_s:.1f} s")
+        assert job["ExitCode"] == 0
+        until_awake(pool)
+        assert pool.guest.woken_by
+        assert "awake again, from S1" in startd_log(pool)
 
 
 def test_a_machine_is_woken_that_sleeps_while_the_collector_dies_and_connections_break(pool: Pool) -> None:

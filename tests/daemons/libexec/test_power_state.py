@@ -60,9 +60,20 @@ def test_the_kernel_tells_its_states(root: Path, capsys: pytest.CaptureFixture[s
     ]
 
 
+def test_a_machine_that_only_suspends_to_idle_has_that_as_its_s1_and_as_what_mem_is(root: Path) -> None:
+    """As most laptops are: the kernel lists mem too, and /sys/power/mem_sleep says what that comes to."""
+    put(root, "/sys/power/mem_sleep", "[s2idle]\n")
+    for state, word in (("S1", "freeze"), ("S3", "mem")):
+        put(root, "/sys/power/state", "freeze mem\n")
+        assert find(Machine(root)).states == {SleepState.S1, S3}
+        assert power_state.program(["-r", str(root), "set", state]) == 0
+        assert (root / "sys/power/state").read_text() == word
+    assert (root / "sys/power/mem_sleep").read_text() == "[s2idle]\n", "is the administrator's"
+
+
 @pytest.mark.parametrize(("state", "word"), [("S1", "standby"), ("RAM", "mem"), ("DISK", "disk")])
 def test_the_kernel_is_told_by_its_words(root: Path, state: str, word: str) -> None:
-    put(root, "/sys/power/state", "standby mem disk\n")
+    put(root, "/sys/power/state", "freeze standby mem disk\n")
     assert power_state.program(["-r", str(root), "set", state]) == 0
     assert (root / "sys/power/state").read_text() == word
 
@@ -117,6 +128,13 @@ def test_systemd_comes_before_the_kernels_files_and_has_slept_when_the_clock_say
     assert list(slept) == [], "it has waited for the sleep"
 
 
+def test_systemd_has_slept_when_the_kernel_says_so_although_the_clock_went_on(root: Path) -> None:
+    a_systemd(root)
+    count = put(root, "/sys/power/suspend_stats/success", "3\n")
+    put(root, "/usr/bin/systemctl", f"#!/bin/sh\necho 4 > {count}\n").chmod(0o755)
+    enter(Machine(root, slept_s=lambda: 5.0), S3)
+
+
 def test_systemd_that_is_asked_and_does_nothing_is_a_failure(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_systemd(root)
     a_program(root, "/usr/bin/systemctl")
@@ -143,7 +161,7 @@ def test_a_method_can_be_chosen(root: Path) -> None:
     a_systemd(root)
     a_program(root, "/usr/bin/systemctl")
     put(root, "/proc/acpi/sleep", "S4\n")
-    assert find(Machine(root), "/SYS").states == {S3}
+    assert find(Machine(root), "/SYS").states == {SleepState.S1, S3}
     assert find(Machine(root), "/proc").states == {S4}
     assert find(Machine(root), "pm-utils").states == frozenset()
     with pytest.raises(UserError, match=r"apm is no method .* .expected pm-utils, systemctl, /sys, /proc"):
