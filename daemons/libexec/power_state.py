@@ -103,7 +103,7 @@ _STANDBY: Final = ("standby", "freeze")
 
 
 def _kernels(machine: Machine) -> frozenset[SleepState]:
-    """What /sys/power says. What `mem` is, is the administrator's choice (/sys/power/mem_sleep): S3 here in any case."""
+    """What /sys/power says. `mem` is S3, whatever the administrator has it be (/sys/power/mem_sleep)."""
     there = machine.words(_STATE)
     named = {state_of(word) for word in there} | ({_S1} if there & {*_STANDBY} else set())
     disk = machine.words(_DISK)
@@ -159,7 +159,7 @@ def _systemd(machine: Machine) -> frozenset[SleepState]:
 
 
 def _enter_by_systemd(machine: Machine, state: SleepState) -> None:
-    """systemctl answers before the machine sleeps, so the clock that counts sleep is looked at, and the kernel's number.
+    """systemctl answers before the machine sleeps, so the clock of sleep is looked at, and the number of sleeps.
 
     The clock alone does not do: it goes on in a suspend to idle where no driver of the processor's knows of that.
     """

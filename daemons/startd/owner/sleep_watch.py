@@ -2,6 +2,7 @@
 
 The clock that daemons wait by stands still while the machine sleeps. For others time has passed: a schedd that has not
 heard of its claim for a lease has given the job to another machine, and what a cron job has said of this one is old.
+A schedd of this machine has slept as well: it still has the job.
 
 Source: clock_gettime(2): CLOCK_BOOTTIME and CLOCK_MONOTONIC.
 """
@@ -16,7 +17,7 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.host.cron_manager import CronManager
 from daemons.libexec.power_state import slept_s
 from daemons.startd.slots.moves import Moves
-from daemons.startd.slots.slot import Slots
+from daemons.startd.slots.slot import Slot, Slots
 
 LEAST_S: Final = 1.0
 """A shorter sleep changes nothing."""
@@ -44,8 +45,13 @@ class SleepWatch:
             return
         self._start.log.always(f"This machine has slept for {slept:.0f} s.")
         for slot in self._slots:
-            if slot.claim is not None:
+            if slot.claim is not None and not _is_held_here(slot):
                 slot.claim = replace(slot.claim, lease=slot.claim.lease.aged(slept))
                 self._moves.lease_changed(slot)
         for cron in self._crons:
             cron.slept(slept)
+
+
+def _is_held_here(slot: Slot) -> bool:
+    """Whether the schedd of the claim is on this machine: only there a connection tells the account."""
+    return slot.peer is not None and slot.peer.uid is not None
