@@ -23,6 +23,7 @@ from daemons.daemon_core.run import DaemonStart
 from daemons.daemon_core.tasks import Tasks
 from daemons.host.cgroup_trees import usable_trees
 from daemons.host.cron_manager import CronManager
+from daemons.libexec.power_state import slept_s
 from daemons.startd.claims.claims import Claims
 from daemons.startd.claims.coalesce import Coalesce
 from daemons.startd.machine import java, plugins
@@ -127,7 +128,9 @@ class Startd:
         self.benchmark_jobs = self._cron_manager(BENCHMARKS)
         self.benchmarks = Benchmarks(tasks, self.benchmark_jobs, self.slots, self.ads, self.moves)
         self.matches = Matches(self.slots, self.moves, self.backfill.clear)
-        self.claims = Claims(start, tasks, self.slots, self.ads, self.moves, self.starters, self.backfill.clear)
+        self.sleep_watch = SleepWatch(start, self.slots, self.moves, (self.cron,), slept_s)
+        hands = self.backfill.clear, self.sleep_watch.look
+        self.claims = Claims(start, tasks, self.slots, self.ads, self.moves, self.starters, *hands)
         self.coalesce = Coalesce(self.slots, self.moves, self.claims)
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
         self.attach = DirectAttach(start, self.slots, self.ads)
@@ -324,7 +327,7 @@ class Startd:
         """Start everything that goes on as long as the startd serves."""
         start, found = self.start, self.findings
         tasks.keep(start.adverts.run)
-        tasks.keep(poll, self.moves, SleepWatch(start, self.slots, self.moves, (self.cron,)).look)
+        tasks.keep(poll, self.moves, self.sleep_watch.look)
         tasks.keep(self.deadlines.run, self.moves.wake)
         tasks.keep(end_when_unused, start, self.slots, self.ads.settings.polling_s)
         tasks.keep(java.probe, start, found)

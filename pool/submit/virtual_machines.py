@@ -7,6 +7,9 @@ writes to its first serial port is this pool's own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from pool.base.errors import UserError
 from pool.base.units import requested_amount
 from pool.base.words import SPACE
@@ -23,6 +26,14 @@ _NO_COMMANDS = (
     *("input", "error", "arguments", "arguments2", "shell", "want_checkpoint", "want_remote_io"),
     *("docker_image", "container_image", "transfer_executable"),
 )
+_ENVIRONMENT: Final = "a guest does not see the job's environment"
+_SIGNALS: Final = "a guest that has to leave has its power button pressed"
+_NO_NETWORK: Final = "the guest has no network without vm_networking = true"
+_WITHOUT_EFFECT: Final = {
+    **dict.fromkeys(("environment", "environment2", "env", "getenv"), _ENVIRONMENT),
+    **dict.fromkeys(("kill_sig", "remove_kill_sig", "hold_kill_sig"), _SIGNALS),
+    "checkpoint_exit_code": "a guest is written down with vm_checkpoint = true",
+}
 
 
 def virtual_machine(job: JobDraft) -> None:
@@ -41,6 +52,15 @@ def virtual_machine(job: JobDraft) -> None:
     _sizes(job)
     _network(job)
     _disks(job)
+    _warn(job, _WITHOUT_EFFECT)
+    if not job.is_true("JobVMNetworking"):
+        _warn(job, dict.fromkeys(("vm_networking_type", "vm_macaddr"), _NO_NETWORK))
+
+
+def _warn(job: JobDraft, without_effect: Mapping[str, str]) -> None:
+    for name, why in without_effect.items():
+        if (job.param(name) or "false").lower() != "false":
+            job.warn(f"the command '{name}' has no effect: {why}")
 
 
 def _type(job: JobDraft) -> None:

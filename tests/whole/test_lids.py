@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.whole.test_real_sleep import BOOTS_S, Pool, a_pool
+from tests.whole.test_real_sleep import BOOTS_S, Pool, a_pool, startd_log
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 BUSYBOX = "executable = /bin/busybox\ntransfer_executable = false\nrequest_disk = 100MB\nlog = log\noutput = out\n"
@@ -21,7 +22,7 @@ INPUT_BYTES = 48 << 20
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    with a_pool(HIBERNATE='"NONE"') as made:
+    with a_pool(HIBERNATE='"NONE"', NUM_CPUS="2") as made:
         made.home.until(made.home.slots, "the machine", deadline_s=BOOTS_S)
         yield made
 
@@ -68,3 +69,44 @@ def test_with_a_claim_that_waits_for_the_next_job(pool: Pool, place: Path) -> No
     pool.guest.wake()
     (job,) = pool.home.until_done(pool.home.submit(text, cwd=place))
     assert (job["ExitCode"], job["NumJobStarts"]) == (0, 1)
+
+
+def test_longer_than_the_jobs_lease_with_another_run_that_is_the_only_one_that_counts(pool: Pool, place: Path) -> None:
+    """The schedd gives up what it does not hear of. The job is the kind that cannot have ended before it is stopped."""
+    text = f"{BUSYBOX}arguments = sleep 40\njob_lease_duration = 40\nqueue\n"
+    cluster = pool.home.submit(text, cwd=place)
+    pool.home.until(lambda: told(place, "001"), "the job to run")
+    close_lid(pool)
+    pool.home.until(lambda: told(place, "024"), "the schedd to give up", deadline_s=BOOTS_S)
+    assert (told(place, "022"), told(place, "001")) == (1, 1)
+    log = (place / "log").read_text()
+    assert "Job disconnected, attempting to reconnect" in log
+    pool.guest.wake()
+    pool.home.until(lambda: told(place, "005"), "the end of the job", deadline_s=BOOTS_S)
+    (job,) = pool.home.until_done(cluster)
+    print((place / "log").read_text())
+    assert (job["ExitCode"], job["NumJobStarts"]) == (0, 2)
+    assert [told(place, event) for event in ("001", "005", "012")] == [2, 1, 0]
+    pool.home.user = None  # logs are root's to fetch
+    said = startd_log(pool)
+    assert "This machine has slept for" in said
+    assert "the claim's lease ran out" in said
+
+
+def test_with_jobs_that_wait_for_their_moment(pool: Pool, place: Path) -> None:
+    """One of them may start two days late, the other not at all."""
+    moment = int(time.time()) + 60 * 60
+    text = f"{BUSYBOX}arguments = date +%s\ndeferral_time = {moment}\ndeferral_prep_time = 7200\njob_lease_duration = 86400\n"
+    late = pool.home.submit(f"{text}deferral_window = 172800\nqueue\n", cwd=place)
+    never = pool.home.submit(f"{text}log = never\nqueue\n", cwd=place)
+    for cluster in (late, never):
+        pool.home.until_status(cluster, 2)
+    close_lid(pool)
+    pool.guest.clock_goes_on(hours=2)
+    pool.guest.wake()
+    pool.home.until(lambda: told(place, "005"), "the end of the job", deadline_s=BOOTS_S)
+    (job,) = pool.home.until_done(late)
+    assert (job["ExitCode"], job["NumJobStarts"]) == (0, 1)
+    assert int((place / "out").read_text()) >= moment
+    (job,) = pool.home.until_status(never, 5)
+    assert (job["HoldReasonCode"], job["HoldReason"]) == (20, "Job missed deferred execution time")

@@ -56,6 +56,16 @@ log          = log
 queue
 """
 
+READS_CD = f"""\
+{BEGIN}
+mkdir -p /sys /mnt; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+for module in {{modules}}; do [ -e /sys/module/$module ] || insmod /modules/$module.ko; done
+until [ -b /dev/sr0 ]; do sleep 0.1; done
+mount -t iso9660 -o ro /dev/sr0 /mnt; cat /mnt/data.txt
+poweroff -f
+"""
+CD_DRIVERS = ("ata_piix", "sr_mod", "isofs")
+
 
 def put_linux(home: Path, linux: Kernel, init: str = INIT, drivers: Sequence[str] = ()) -> None:
     """disk.img: a file system with a boot loader, the kernel and an initramfs that counts."""
@@ -209,3 +219,23 @@ def test_no_linux_is_left_when_its_starter_or_startd_is_killed_while_it_boots_or
             pool.until(lambda pid=qemu: not os.path.exists(f"/proc/{pid}/exe"), "the end of QEMU")
             pool.tool("condor_rm", str(cluster))
             pool.until_gone(cluster)
+
+
+def test_linux_reads_its_input_files_from_a_cd() -> None:
+    linux = the_kernel()
+    if shutil.which("genisoimage") is None:
+        pytest.skip("takes the program genisoimage")
+    with real_pool(**MACHINE) as pool:
+        home = pool.place("vm")
+        put_linux(home, linux, READS_CD, CD_DRIVERS)
+        (home / "data.txt").write_text("good morning\n")
+        _run("genisoimage", "-quiet", "-R", "-o", home / "input.iso", home / "data.txt")
+        (home / "input.iso").chmod(0o644)
+        disks = JOB.replace("disk.img:vda:w", "disk.img:vda:w, input.iso:hda:r").replace(
+            "= disk.img\n", "= disk.img, input.iso\n"
+        )
+        cluster = pool.submit(disks.replace("vm_checkpoint = true", ""), cwd=home)
+        pool.until(lambda: "\n005 (" in (home / "log").read_text(), "Linux to read it", deadline_s=BOOTS_S)
+        (job,) = pool.until_done(cluster)
+        assert job["ExitCode"] == 0
+        assert "good morning" in (home / "console").read_text().splitlines()

@@ -62,7 +62,10 @@ NOT_GOOD: Final = "the claim id is not good any more"
 
 
 class Claims:
-    """The handlers of `protocol.messages.startd`; `clear` gets a slot out of the backfill client's hands."""
+    """The handlers of `protocol.messages.startd`; `clear` gets a slot out of the backfill client's hands.
+
+    `notice_sleep` is called before a lease begins anew, which what the machine has slept before that does not concern.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class Claims:
         moves: Moves,
         starters: Starters,
         clear: Callable[[Slot], Awaitable[None]],
+        notice_sleep: Callable[[], None],
     ) -> None:
         self._start = start
         self._slots = slots
@@ -80,6 +84,7 @@ class Claims:
         self._moves = moves
         self._starters = starters
         self._clear = clear
+        self._notice_sleep = notice_sleep
         self._turns = LoopTurns()
         self._room = MakeRoom(slots, ads, moves, self)
         self.activations = Activations(start, tasks, slots, ads, moves, starters)
@@ -205,6 +210,7 @@ class Claims:
         return self._slots.carve(slot, wanted, now=self._start.world.wall(), job=asked.job_ad)
 
     def claim_of(self, slot: Slot, peer: Peer, asked: RequestClaim) -> Claim:
+        self._notice_sleep()
         now = trio.current_time()
         missed = self._ads.settings.alives_missed_max
         rank = slot.policy.number("RANK", self._ads.matching(slot), asked.job_ad, 0.0)
@@ -431,6 +437,7 @@ class Claims:
         return next((slot for slot in self._slots if _waits(slot, claim_id)), None)
 
     def _touch(self, slot: Slot, peer: Peer) -> None:
+        self._notice_sleep()
         self._moves.holders.heard_from(slot, peer)
         if slot.claim is not None:
             slot.claim = slot.claim.renewed(now=trio.current_time())

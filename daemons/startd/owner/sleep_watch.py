@@ -15,7 +15,6 @@ from typing import Final
 
 from daemons.daemon_core.run import DaemonStart
 from daemons.host.cron_manager import CronManager
-from daemons.libexec.power_state import slept_s
 from daemons.startd.slots.moves import Moves
 from daemons.startd.slots.slot import Slot, Slots
 
@@ -32,7 +31,7 @@ class SleepWatch:
         slots: Slots,
         moves: Moves,
         crons: Sequence[CronManager],
-        clock: Callable[[], float] = slept_s,
+        clock: Callable[[], float],
     ) -> None:
         self._start, self._slots, self._moves, self._crons, self._clock = start, slots, moves, crons, clock
         self._known_s = clock()

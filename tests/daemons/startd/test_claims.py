@@ -9,6 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daemons.startd import main as startd_main
+from daemons.startd.owner import sleep_watch
 from daemons.startd.starters.starters import IN_USE_S
 from pool.base.ids import ClaimId
 from pool.classad import expr
@@ -423,6 +425,23 @@ async def test_keep_alives_renew_the_lease_for_as_long_as_they_come(tmp_path: Pa
             await trio.sleep(590)
             assert await schedd.alive(held) == [True]
         assert await bench.where("slot1_1") == "Claimed/Busy"
+
+
+async def test_a_claim_of_after_the_machines_sleep_does_not_count_that_and_one_of_before_does(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asleep = [0.0]
+    monkeypatch.setattr(startd_main, "slept_s", lambda: asleep[0])
+    monkeypatch.setattr(sleep_watch, "_is_held_here", lambda _slot: False)
+    async with a_bench(tmp_path, NUM_CPUS="3") as bench, bench.schedd() as schedd:
+        offers = await bench.offers()
+        before, heard = [await schedd.claim(offer, lease_s=2400) for offer in offers[:2]]
+        await trio.sleep(1)
+        asleep[0] = 7200.0
+        assert await schedd.alive(heard) == [True], "its schedd still has it, and is the first to say so"
+        after = await schedd.claim(offers[2], lease_s=2400)
+        await trio.sleep(60)
+        assert await schedd.alive(before, heard, after) == [False, True, True]
 
 
 async def test_p5_a_schedd_that_comes_back_within_the_lease_finds_its_job(

@@ -40,6 +40,31 @@ def test_a_virtual_machine_has_htcondors_attributes(place: Place) -> None:
     assert ad["DiskUsage"] == 512 * 1024 + 4
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("environment = A=1", "does not see the job's environment"),
+        ("getenv = true", "does not see the job's environment"),
+        ("kill_sig = SIGINT", "power button"),
+        ("checkpoint_exit_code = 85", "vm_checkpoint = true"),
+        ("vm_networking_type = nat", "no network without vm_networking = true"),
+        ("vm_macaddr = 52:54:00:12:34:56", "no network without vm_networking = true"),
+    ],
+)
+def test_what_means_nothing_to_a_guest_draws_a_warning(place: Place, line: str, why: str) -> None:
+    plan = place.plan(f"{VM}{line}\nqueue\n")
+    list(plan.procs())
+    (warning,) = plan.warnings
+    assert f"the command '{line.partition(' ')[0]}' has no effect: " in warning
+    assert why in warning
+
+
+def test_what_asks_for_nothing_or_acts_draws_none(place: Place) -> None:
+    plan = place.plan(f"{VM}getenv = false\nvm_networking = true\nvm_networking_type = nat\nqueue\n")
+    list(plan.procs())
+    assert plan.warnings == []
+
+
 def test_its_requirements_ask_for_a_machine_that_has_them(place: Place) -> None:
     text = ad_of(place, "vm_networking = true\nvm_networking_type = user\n").text("Requirements")
     for clause in (
