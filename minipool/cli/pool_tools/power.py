@@ -61,7 +61,8 @@ def _by_ad(parsed: Parsed) -> WakeCall:
     from minipool.cli.output.ad_files import read_one
     from pool.power.wake_on_lan import call_of
 
-    return call_of(read_one(parsed.words[0] if parsed.words else "-", cannot="cannot open file {path}: {why}"))
+    cannot = "cannot open file {path}: {why}; the ad of a machine is what condor_status -long NAME prints"
+    return call_of(read_one(parsed.words[0] if parsed.words else "-", cannot=cannot))
 
 
 def _by_options(parsed: Parsed) -> WakeCall:
