@@ -128,9 +128,7 @@ class Startd:
         self.benchmark_jobs = self._cron_manager(BENCHMARKS)
         self.benchmarks = Benchmarks(tasks, self.benchmark_jobs, self.slots, self.ads, self.moves)
         self.matches = Matches(self.slots, self.moves, self.backfill.clear)
-        self.sleep_watch = SleepWatch(start, self.slots, self.moves, (self.cron,), slept_s)
-        hands = self.backfill.clear, self.sleep_watch.look
-        self.claims = Claims(start, tasks, self.slots, self.ads, self.moves, self.starters, *hands)
+        self.sleep_watch, self.claims = self._claims(tasks)
         self.coalesce = Coalesce(self.slots, self.moves, self.claims)
         self.fetch = FetchWork(start, self.slots, self.ads, self.moves, self.claims)
         self.attach = DirectAttach(start, self.slots, self.ads)
@@ -148,6 +146,12 @@ class Startd:
             *self.admin.answers(),
             *self.publisher.answers(),
         ]
+
+    def _claims(self, tasks: Tasks) -> tuple[SleepWatch, Claims]:
+        """Claims, and what notices a sleep for their leases."""
+        watch = SleepWatch(self.start, self.slots, self.moves, (self.cron,), slept_s)
+        hands = self.moves, self.starters, self.backfill.clear, watch.look
+        return watch, Claims(self.start, tasks, self.slots, self.ads, *hands)
 
     def _configured_slots(self, settings: StartdSettings, customs: Mapping[str, Custom]) -> Slots:
         """The slots that the configuration divides the machine into."""

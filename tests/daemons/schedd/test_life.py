@@ -16,6 +16,7 @@ from protocol.messages.offers import ClaimChange
 from protocol.messages.schedd import Action, Outcome
 from protocol.rpc.endpoints import RemoteError
 from protocol.security.ticket import digest_of
+from tests.daemons import one_host
 from tests.daemons.schedd.bench import LOG, USER, a_bench, a_job
 
 Clock = trio.testing.MockClock
@@ -314,6 +315,25 @@ async def test_a_crontab_sets_the_next_run_again_and_again(tmp_path: Path, autoj
         await bench.until_events("1.0", [0, 1, 4])
         await bench.until(lambda: len(startd.released) == 1)  # its next run is far away
         assert (await bench.ad("1.0"))["DeferralTime"] == missed + 600
+
+
+async def test_a_host_that_has_slept_runs_no_job_for_moments_that_it_slept_through(
+    tmp_path: Path, autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock has gone on for eight hours; nothing of the schedd has."""
+    async with a_bench(tmp_path) as bench:
+        now = int(bench.host.world.wall())
+        await bench.submit(a_job(CronMinute="0"))
+        await bench.submit(a_job(DeferralTime=now + 3600))
+        await bench.submit(a_job(DeferralTime=now + 3600, DeferralWindow=86400))
+        assert (await bench.ad("1.0"))["DeferralTime"] <= now + 3600
+        monkeypatch.setattr(one_host, "EPOCH", one_host.EPOCH + 8 * 3600)
+        await trio.sleep(700)
+        now = int(bench.host.world.wall())
+        crontab, missed, late = [await bench.ad(f"{cluster}.0") for cluster in (1, 2, 3)]
+        assert now < crontab["DeferralTime"] <= now + 3600
+        assert [ad["JobStatus"] for ad in (crontab, missed, late)] == [1, 5, 1]
+        assert missed["HoldReason"] == "Job missed deferred execution time"
 
 
 async def test_a_job_of_a_slot_may_run_more_often_than_the_schedd_looks(tmp_path: Path, autojump_clock: Clock) -> None:
