@@ -53,8 +53,8 @@ class FakeStarter:
         self.channel: trio.abc.Stream = theirs
         self.met: list[str] = []
         """Schedds of claims that were asked for; empty for those that were refused."""
-        self.rehearses = False
-        """It was to do once what jobs will have it do."""
+        self.settings: StarterSettings | None = None
+        """What it was born with."""
         self.job: RunJob | None = None
         self.heard: list[str] = []
         self.stops: list[StopJob] = []
@@ -70,6 +70,11 @@ class FakeStarter:
         self._stop_at = trio.CancelScope()
         self._deadline = float("inf")
         self._status = 0
+
+    @property
+    def rehearses(self) -> bool:
+        """It was to do once what jobs will have it do."""
+        return self.settings is not None and self.settings.rehearses
 
     async def wait(self) -> int | None:
         """As a process: its status once it has ended."""
@@ -209,7 +214,7 @@ class Farm:
         assert self._nursery is not None
         theirs, ours = Wire(self.network, frozenset({"here"})).ends()
         starter = self.make(FIRST_PID + len(self.starters), ours, theirs)
-        starter.rehearses = isinstance(payload, bytes) and StarterSettings.unpack(payload).rehearses
+        starter.settings = StarterSettings.unpack(payload) if isinstance(payload, bytes) else None
         self.starters.append(starter)
         if self.failures:
             self.failures -= 1

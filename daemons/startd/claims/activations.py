@@ -163,10 +163,13 @@ class Activations:
             slot.claim = replace(slot.claim, given=activation)
 
     async def _starter_for(self, slot: Slot) -> LivingStarter:
-        if slot.starter is None or not slot.starter.usable:
-            starter = await self._starters.take(slot.name)
-            slot.starter = starter
-        return slot.starter
+        if slot.starter is not None and slot.starter.usable:
+            return slot.starter
+        if slot.starter is not None:
+            slot.starter.leave()
+            slot.starter = None  # its end is not the job's
+        slot.starter = starter = await self._starters.take(slot.name)
+        return starter
 
     def _still_wanted(self, slot: Slot, activation: str) -> bool:
         """Whether nothing has called the job back while its starter was made."""

@@ -78,6 +78,8 @@ class Births:
         self._answers = answers
         self._born = born
         self._turns = LoopTurns()
+        self._settings = 0
+        """How often they have changed."""
         self._configs: dict[str, Config] = {}
         self._payloads: dict[tuple[str, bool], bytes] = {}
         """By EXECUTE, as the configurations, and by whether it rehearses."""
@@ -85,6 +87,7 @@ class Births:
 
     def forget_settings(self) -> None:
         """The configuration has changed: starters made from now on get the new one."""
+        self._settings += 1
         self._payloads.clear()
         self._configs.clear()
         self.free_keepers.let_go()
@@ -99,9 +102,11 @@ class Births:
         return execute_directory(self._start.config, int(found[1]) if found else 0)
 
     async def fork(self, execute: str, *, rehearses: bool = False) -> LivingStarter:
-        """A starter that has spoken, and rehearsed before; SpawnError when there can be none."""
-        for last in (False, True):
+        """A starter that has spoken, rehearsed before, and knows the configuration of now; SpawnError if there is none."""
+        failed = False
+        while True:
             await self._turns.next()
+            settings = self._settings
             starter = await self._forked(execute, rehearses)
             process = starter.process
             fault("startd.starter_forked")
@@ -109,11 +114,13 @@ class Births:
                 await self._introduce(starter)
             except (PoolError, OSError, trio.BrokenResourceError) as error:
                 process.kill(signal.SIGKILL)
-                if last:
+                if failed:
                     raise SpawnError(f"the starter ended before it could speak: {error}") from None
+                failed = True
                 continue
-            return starter
-        raise AssertionError("unreachable")
+            if settings == self._settings:
+                return starter
+            starter.leave()  # they have changed while it was made
 
     async def _forked(self, execute: str, rehearses: bool) -> LivingStarter:
         """A child of the zygote's; a keeper with a starter, where starters may rest."""

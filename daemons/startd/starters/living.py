@@ -40,6 +40,8 @@ class LivingStarter:
     logged: str = ""
     """The job that the log says it has begun."""
     leaving: bool = False
+    outdated: bool = False
+    """The configuration has changed since it was made; a job that it has goes on."""
     line: KeeperLine | None = None
     """To its keeper, where it has one."""
     rests: bool = False
@@ -72,7 +74,8 @@ class LivingStarter:
     @property
     def usable(self) -> bool:
         """Whether it can be given a job."""
-        return not self.leaving and not self.gone.is_set() and self.peer is not None and not self.peer.closed.is_set()
+        stays = not self.leaving and not self.outdated and not self.gone.is_set()
+        return stays and self.peer is not None and not self.peer.closed.is_set()
 
     def tell(self, order: Request[Done]) -> None:
         """Say something; it is sent after what was said before."""

@@ -145,8 +145,10 @@ class Starters:
                 line.close()
 
     def forget_settings(self) -> None:
-        """The configuration has changed: starters made from now on get the new one."""
+        """The configuration has changed: jobs that start from now on have starters with the new one."""
         self._births.forget_settings()
+        for starter in self.living:
+            starter.outdated = True
         for starter in (*self._spares, *self._meeting.values(), *self._ready.values()):
             starter.leave()
         self._spares.clear()
@@ -314,9 +316,9 @@ class Starters:
     async def _make_spare(self, execute: str, *, rehearses: bool) -> None:
         try:
             spare = await self._births.fork(execute, rehearses=rehearses)
+            self._spares.append(spare)
             if (example := self._example()) is not None:  # so that little is left to tell once it has a slot
                 await self._describe(spare, example)
-            self._spares.append(spare)
         except PoolError as error:
             self._start.log.always(f"Cannot make a starter: {error}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,10 +15,11 @@ from daemons.startd.owner import sleep_watch
 from daemons.startd.starters.starters import IN_USE_S
 from pool.base.ids import ClaimId
 from pool.classad import expr
-from protocol.messages.common import StopHow
+from protocol.messages.common import Reconfigure, StopHow
 from protocol.messages.offers import ClaimChange
 from protocol.messages.startd import ContinueClaim, KeepAlive, ReconnectClaim, SuspendClaim
 from tests.daemons.startd.schedd import Bench, FakeSchedd, Held, a_bench, a_job
+from tests.fakes.starters import FakeStarter
 from tests.own_attributes import own
 
 
@@ -242,6 +244,59 @@ async def test_spare_starters_rehearse_while_the_machine_is_in_use(tmp_path: Pat
         await trio.sleep(2)
         third = bench.farm.starters[2]
         assert [second.heard, third.rehearses, third.heard] == [["leave"], False, []]
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+async def test_a_starter_that_is_made_while_the_configuration_changes_runs_no_job_by_the_old_one(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    file = tmp_path / "settings"
+    file.write_text("STARTER_RLIMIT_AS = 1000\n")
+    made, changed = trio.Event(), trio.Event()
+    async with a_bench(tmp_path, files=(str(file),), SPARE_STARTERS=str(spare)) as bench, bench.schedd() as schedd:
+        fork = bench.farm.fork
+
+        async def slowly(*arguments: Any) -> FakeStarter:
+            starter = await fork(*arguments)
+            made.set()
+            await changed.wait()
+            return starter
+
+        monkeypatch.setattr(bench.farm, "fork", slowly)
+        held = await schedd.claim(await bench.offer())
+        if spare:  # another one takes its place
+            await schedd.run(held)
+        await made.wait()
+        file.write_text("STARTER_RLIMIT_AS = 2000\n")
+        await schedd.peer.call(Reconfigure())
+        changed.set()
+        if spare:
+            await trio.sleep(1)
+            held = await schedd.claim(await bench.offer())
+        assert (await schedd.run(held)).started
+        starter = await bench.until_running(f"1.{spare}")
+        assert starter.settings is not None
+        assert starter.settings.address_space_mb == 2000
+
+
+async def test_a_claims_next_job_runs_by_the_configuration_of_its_start(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    file = tmp_path / "settings"
+    file.write_text("STARTER_RLIMIT_AS = 1000\n")
+    async with a_bench(tmp_path, files=(str(file),)) as bench, bench.schedd() as schedd:
+        held = await schedd.claim(await bench.offer(), a_job(RunsFor=100))
+        assert (await schedd.run(held)).started
+        first = await bench.until_running()
+        file.write_text("STARTER_RLIMIT_AS = 2000\n")
+        await schedd.peer.call(Reconfigure())
+        await bench.until("Claimed/Idle", "slot1_1")
+        assert first.heard == ["run 1.0"], "its job has gone on"
+        assert (await schedd.run(held)).started
+        second = await bench.until_running("1.1")
+        assert second.settings is not None
+        assert second.settings.address_space_mb == 2000
+        await first.ended.wait()
 
 
 async def test_a_claim_that_is_asked_for_twice_gets_one_starter(tmp_path: Path, autojump_clock: MockClock) -> None:
