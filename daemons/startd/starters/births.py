@@ -102,7 +102,7 @@ class Births:
         return execute_directory(self._start.config, int(found[1]) if found else 0)
 
     async def fork(self, execute: str, *, rehearses: bool = False) -> LivingStarter:
-        """A starter that has spoken, rehearsed before, and knows the configuration of now; SpawnError if there is none."""
+        """A starter that has spoken, and rehearsed before, by the configuration of now; SpawnError if there is none."""
         failed = False
         while True:
             await self._turns.next()
