@@ -10,12 +10,15 @@ from typing import Final
 
 from pool.accounting import SubmitterUse
 from pool.accounting.accounts import may_have_account
+from pool.base.errors import UserError
 from pool.matching import JobRequest, Matched, Rejected
 from protocol.messages.negotiator import AnnounceWork
 from protocol.messages.offers import Rejection
 from protocol.rpc.endpoints import Peer
 
 MATCHES_AT_ONCE_MAX: Final = 50
+NUMBER_MAX: Final = (1 << 31) - 1
+"""Of jobs that are alike, and of slots that one submitter holds: sums of them stay within an ad's 64 bits."""
 
 
 @dataclass(eq=False)
@@ -38,7 +41,11 @@ class ScheddConnection:
     """How long the longest submitter's name was that it has given; 0 when all could have accounts."""
 
     def announce(self, said: AnnounceWork) -> None:
-        """Take what it wants now for all that it said before, but for submitters who can have no account."""
+        """Take what it wants now for all that it said before, but for submitters who can have no account.
+
+        UserError, and nothing is taken, where there are more jobs or slots than anybody has.
+        """
+        _check_numbers(said)
         names = {*said.in_use, *(one.submitter for one in said.requests)}
         self.refused = max((len(name) for name in names if not may_have_account(name)), default=self.refused)
         wanted = (one for one in said.requests if one.count > 0 and may_have_account(one.submitter))
@@ -109,3 +116,11 @@ class ScheddConnection:
 def portions(matches: Sequence[Matched]) -> list[list[Matched]]:
     """The matches as they are sent, so many at a time."""
     return [list(matches[at : at + MATCHES_AT_ONCE_MAX]) for at in range(0, len(matches), MATCHES_AT_ONCE_MAX)]
+
+
+def _check_numbers(said: AnnounceWork) -> None:
+    numbers = [(one.submitter, "jobs", one.count) for one in said.requests]
+    numbers += [(name, "slots", held.slots) for name, held in said.in_use.items()]
+    for name, kind, number in numbers:
+        if number > NUMBER_MAX:
+            raise UserError(f"{name[:80]!r} has {number} {kind}", expected=f"at most {NUMBER_MAX}")

@@ -118,8 +118,14 @@ class Mixed:
             lambda: text in self.said.read_text(errors="replace"), f"{text!r} there", deadline_s=PATIENCE_S
         )
 
+    def is_whole(self) -> bool:
+        """Whether there are both machines' partitionable slots, and nothing is carved from them."""
+        slots = self.here.slots()
+        return len(slots) == 2 and all(slot.eval("State") == "Unclaimed" for slot in slots)
+
     def ran(self, description: str, home: Path) -> str:
-        """What a job has printed, once it has left the queue."""
+        """What a job has printed, once it has left the queue; no slot is another's, nor kept for its submitter, before."""
+        self.here.until(self.is_whole, "the end of all claims", deadline_s=PATIENCE_S)
         with self.here.as_user("nobody"):
             cluster = self.here.submit(
                 description + "output = out\nlog = log\nrequest_memory = 16\nrequest_disk = 1024\nqueue\n", cwd=home

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import cast
 
-from daemons.negotiator.schedds import ScheddConnection
+import pytest
+
+from daemons.negotiator.schedds import NUMBER_MAX, ScheddConnection
+from pool.base.errors import UserError
 from pool.classad import ClassAd
 from pool.matching import JobRequest, Matched, Offer
-from protocol.messages.negotiator import AnnounceWork, ResourceRequest
+from protocol.messages.negotiator import AnnounceWork, ResourceRequest, SubmitterHolds
 from protocol.messages.offers import OfferedMatch
 from protocol.rpc.endpoints import Peer
 
 REQUEST = ResourceRequest(submitter="ann@pool", autocluster=3, ad=ClassAd({"RequestCpus": 1}), count=2, prio=5)
+
+
+def like(submitter: str, autocluster: int, count: int = 2) -> ResourceRequest:
+    """REQUEST of somebody else, or of other jobs, or of more."""
+    return ResourceRequest(submitter=submitter, autocluster=autocluster, ad=REQUEST.ad, count=count, prio=5)
 
 
 def _matched(request: JobRequest) -> Matched:
@@ -29,6 +37,23 @@ def test_a_request_counts_down_as_matches_are_handed_out_and_keeps_all_else() ->
     assert schedd.requests == [JobRequest("ap", "ann@pool", 3, REQUEST.ad, 1, 5)]
     schedd.handed([_matched(wanted)])
     assert schedd.requests == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        AnnounceWork(schedd="ap", requests=[like("ann@pool", 4, NUMBER_MAX + 1)]),
+        AnnounceWork(schedd="ap", requests=[], in_use={"ann@pool": SubmitterHolds(slots=1 << 62, weight=1.0)}),
+    ],
+)
+def test_more_than_anybody_has_is_refused_and_changes_nothing(said: AnnounceWork) -> None:
+    """The sum of two such numbers would not fit into the negotiator's ad."""
+    schedd = ScheddConnection("ap", cast(Peer, None))
+    schedd.announce(AnnounceWork(schedd="ap", requests=[REQUEST]))
+    with pytest.raises(UserError, match=rf"'ann@pool' has \d+ (jobs|slots) \(expected at most {NUMBER_MAX}\)"):
+        schedd.announce(said)
+    assert [one.autocluster for one in schedd.requests] == [3]
+    assert schedd.in_use == {}
 
 
 def test_jobs_that_are_alike_keep_their_places_at_each_priority() -> None:
@@ -58,11 +83,6 @@ def test_a_schedd_that_returns_a_match_wants_no_more_of_the_kind_until_it_says_s
     schedd.announce(AnnounceWork(schedd="ap", requests=[REQUEST, *others], heard=number))
     schedd.returned([matched.claim_id])  # it has known of that when it spoke
     assert len(schedd.requests) == 3
-
-
-def like(submitter: str, autocluster: int) -> ResourceRequest:
-    """REQUEST of somebody else, or of other jobs."""
-    return ResourceRequest(submitter=submitter, autocluster=autocluster, ad=REQUEST.ad, count=2, prio=5)
 
 
 def test_a_match_is_sent_with_the_slots_that_have_to_end_for_it() -> None:
