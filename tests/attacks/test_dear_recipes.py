@@ -74,6 +74,16 @@ def _longest_wait(pool: RealPool, lines: list[list[str]], count: int) -> float:
     return longest
 
 
+def test_what_a_recipe_expands_to_is_bounded(pool: RealPool) -> None:
+    """The first: it counts all that the schedd does, also what the jobs of others have left it to do."""
+    lines = [["big", "x" * 2000], *([f"a{number}", "$(big)" * 400] for number in range(100))]
+    lines.append(["arguments", "".join(f"$(a{number})" for number in range(100))])
+    schedd = pool.pid_of("schedd")
+    began = _used_s(schedd)
+    assert "too long to expand" in _submit(pool, lines, 1)
+    assert _used_s(schedd) - began < STALL_S
+
+
 def test_jobs_that_take_long_to_make_delay_nobody(pool: RealPool) -> None:
     lines = [[f"MY.A{number}", f"$(Process)+{number}"] for number in range(950)]
     assert _longest_wait(pool, lines, 100) < STALL_S
@@ -82,12 +92,3 @@ def test_jobs_that_take_long_to_make_delay_nobody(pool: RealPool) -> None:
 def test_a_recipe_has_not_any_number_of_lines(pool: RealPool) -> None:
     lines = [[f"MY.A{number}", str(number)] for number in range(5000)]
     assert "has 5003 lines" in _submit(pool, lines, 1)
-
-
-def test_what_a_recipe_expands_to_is_bounded(pool: RealPool) -> None:
-    lines = [["big", "x" * 2000], *([f"a{number}", "$(big)" * 400] for number in range(100))]
-    lines.append(["arguments", "".join(f"$(a{number})" for number in range(100))])
-    schedd = pool.pid_of("schedd")
-    began = _used_s(schedd)
-    assert "too long to expand" in _submit(pool, lines, 1)
-    assert _used_s(schedd) - began < STALL_S
