@@ -14,7 +14,6 @@ from daemons.negotiator.sleepers import Sleepers
 from pool.ads.seen import AdChange, SeenAds
 from pool.base.errors import PoolError
 from pool.classad import ClassAd
-from pool.jobs.waiting.autoclusters import SLOT_EXPRESSIONS
 from pool.matching import Offers
 from pool.matching.offers import claim_ids_of
 from pool.matching.reads import SlotsRead
@@ -116,15 +115,14 @@ class SlotWatch:
         ad, had_ids = kept.view(), self._claim_ids.get(delta.name, ())
         is_told = delta.change is not AdChange.CHANGE or bool(delta.private)
         self._claim_ids[delta.name] = ids = claim_ids_of(delta.private) if is_told else had_ids
-        before = self._offers.ad(delta.name)
-        if before is None or _policy(before) != _policy(ad):
-            self.read.learn(ad)
+        self.read.learn(delta.name, ad)
         if is_offline(ad):
             self._offers.remove(delta.name)
             if self._sleepers.put(delta.name, ad):
                 self._changed()
             return
         self._sleepers.remove(delta.name)
+        before = self._offers.ad(delta.name)
         matters = before is None or ids != had_ids or _look(before) != _look(ad) or self._asked_for(before, ad)
         self._offers.put_with(ad, ids)
         if matters:
@@ -133,12 +131,9 @@ class SlotWatch:
     def _forget(self, name: str) -> None:
         self._offers.remove(name)
         self._sleepers.remove(name)
+        self.read.forget(name)
         self._claim_ids.pop(name, None)
 
 
 def _look(ad: ClassAd) -> list[object]:
     return [ad.get(name) for name in _MATTERS]
-
-
-def _policy(ad: ClassAd) -> list[object]:
-    return [ad.get(name) for name in SLOT_EXPRESSIONS]

@@ -10,13 +10,17 @@ Source: HTCondor manual, "Configuration Macros" (NEGOTIATOR_JOB_CONSTRAINT, NEGO
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pool.classad import ClassAd, Expr
+from pool.classad.eval.readings import Reading, Readings
 from pool.classad.syntax.nodes import Node, Ref, Select, children
 from pool.jobs.waiting.autoclusters import ALWAYS, SLOT_EXPRESSIONS
 
+NAMES_MAX: Final = 500
+"""How many attributes of jobs count because slots read them: with each, schedds have more to compare."""
 _WORDS: Final = """
 Activity Arch Cpus CurrentRank Disk EnteredCurrentState GPUs KFlops Machine Memory Mips MyType Name Offline
 OpSys PartitionableSlot PreemptingUser Rank RemoteAutoregroup RemoteGroup RemoteGroupQuota
@@ -49,19 +53,34 @@ def _named_by_my(node: Node) -> Iterator[str]:
 
 
 class SlotsRead:
-    """What slots have read of jobs, those that are gone included: to forget it would sort all jobs anew.
+    """What the slots that there are read of jobs.
 
     What tells jobs apart in any case is left out, so that in most pools there is nothing to tell.
     """
 
     def __init__(self) -> None:
-        self.names: frozenset[str] = frozenset()
-        self._seen: set[int] = set()
+        self._readings = Readings(*SLOT_EXPRESSIONS)
+        self._of: dict[str, Reading] = {}
+        self._slots: Counter[str] = Counter()
+        """How many of them read each name."""
 
-    def learn(self, slot: ClassAd) -> None:
+    @property
+    def names(self) -> frozenset[str]:
+        """In lower case; where slots read too many, those that most of them read."""
+        return frozenset(name for name, _ in self._slots.most_common(NAMES_MAX))
+
+    def learn(self, slot: str, ad: ClassAd) -> None:
         """Take in the expressions of a slot."""
-        seen = hash(tuple(slot.text(name) if name in slot else "" for name in SLOT_EXPRESSIONS))
-        if seen not in self._seen:
-            self._seen.add(seen)
-            found = {name.lower() for expression in SLOT_EXPRESSIONS for name in slot.references(expression)[1]}
-            self.names |= found - ALWAYS
+        before = self._of.get(slot)
+        if before is None or not before.holds_for(ad):
+            self.forget(slot)
+            self._of[slot] = reading = self._readings.of(ad)
+            self._slots.update(reading.theirs - ALWAYS)
+
+    def forget(self, slot: str) -> None:
+        """It is gone."""
+        before = self._of.pop(slot, None)
+        for name in before.theirs - ALWAYS if before is not None else ():
+            self._slots[name] -= 1
+            if not self._slots[name]:
+                del self._slots[name]

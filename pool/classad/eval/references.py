@@ -1,9 +1,14 @@
 """Which attributes an expression reads: from its own ad, through the attributes it names, and from the other ad of a
 match. The negotiator groups jobs by what they read, so a name too many is better than one too few.
+
+* A name that the own ad does not have is the other's, unless its scope says that it is the own ad's.
+* Inside a nested ad names are looked for outwards; what a nested ad has itself is nobody else's.
+* What an expression finds out as it is evaluated, as by eval() of a string, does not count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pool.classad.eval.budget import Budget
@@ -18,7 +23,7 @@ _MY = frozenset({"my", "self"})
 _THEIRS = frozenset({"target", "other"})
 
 
-class _Walk:
+class Walk:
     """Collects names; each attribute of the own ad is followed once, and one after another, however many there are."""
 
     def __init__(self, attrs: Attrs, budget: Budget | None = None) -> None:
@@ -28,6 +33,8 @@ class _Walk:
         self._waiting: list[str] = []
         self.internal: dict[str, str] = {}
         self.external: dict[str, str] = {}
+        #: What was looked for in the own ad, and is not there.
+        self.absent: set[str] = set()
         #: Whether CurrentTime is read.
         self.clock = False
         #: Functions that are called, in lower case.
@@ -36,8 +43,24 @@ class _Walk:
     def whole(self, node: Node) -> None:
         """An expression, and the attributes that it leads to."""
         self.node(node, ())
+        self._follow()
+
+    def attributes(self, keys: Iterable[str]) -> None:
+        """Attributes of the own ad, by their names in lower case, and those that they lead to."""
+        for key in keys:
+            self.scoped(key, key, ours=True)
+        self._follow()
+
+    def _follow(self) -> None:
         while self._waiting:
             self.stored(self.attrs.lookup(self._waiting.pop()), ())
+
+    def lacks(self, key: str) -> bool:
+        """Whether the own ad has no such attribute."""
+        if self.attrs.lookup(key) is not MISSING:
+            return False
+        self.absent.add(key)
+        return True
 
     def name(self, name: str, key: str, scopes: tuple[Attrs, ...]) -> None:
         """An unscoped name inside the nested ads `scopes`."""
@@ -46,7 +69,7 @@ class _Walk:
             stored = scope.lookup(key)
             if stored is not MISSING:
                 return
-        if self.attrs.lookup(key) is MISSING:
+        if self.lacks(key):
             if key == "currenttime":
                 self.clock = True
             # MY, PARENT and the like are no attributes to group jobs by; TARGET alone may mean any, and counts as one.
@@ -91,7 +114,7 @@ class _Walk:
                 self.scoped(here.name, here.key, ours=True)
             elif type(here) is Select:
                 base = here.base
-                if type(base) is Ref and base.key in _MY | _THEIRS and self.attrs.lookup(base.key) is MISSING:
+                if type(base) is Ref and base.key in _MY | _THEIRS and self.lacks(base.key):
                     # Inside a nested ad MY is that ad, and its names are looked for outwards.
                     if base.key in _MY and scopes:
                         self.name(here.name, here.key, scopes)
@@ -108,7 +131,7 @@ class _Walk:
         """`MY.name` or `TARGET.name`."""
         if not ours:
             self.external.setdefault(key, name)
-        elif self.attrs.lookup(key) is not MISSING:
+        elif not self.lacks(key):
             self.own(key)
 
 
@@ -117,14 +140,14 @@ def references(node: Node, attrs: Attrs) -> tuple[set[str], set[str]]:
 
     Attributes of the ad are followed: what they read is read, too. Names in a string that eval() is given do not count.
     """
-    walk = _Walk(attrs)
+    walk = Walk(attrs)
     walk.whole(node)
     return set(walk.internal.values()), set(walk.external.values())
 
 
 def reads(node: Node, attrs: Attrs, budget: Budget | None = None) -> tuple[set[str], set[str]]:
     """Names that do not come from the ad with `attrs`, and functions called on the way, both in lower case."""
-    walk = _Walk(attrs, budget)
+    walk = Walk(attrs, budget)
     walk.whole(node)
     names = set(walk.external)
     if walk.clock:

@@ -7,12 +7,14 @@ all that waits is sorted anew (`generation`; `pool/jobs/waiting/groups.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from pool.classad import UNDEFINED, ClassAd, Expr, Member
 from pool.classad.eval.expression import node_of
+from pool.classad.eval.readings import Readings
 from pool.classad.eval.references import reads
+from pool.classad.values.attrs import SCOPE_NAMES
 from pool.classad.values.value import PLAIN
 from pool.jobs.queue.cluster import Cluster, Job, any_may_have
 from pool.jobs.queue.job_queue import JobQueue
@@ -76,6 +78,8 @@ STEADY: Final = frozenset(
 
 FOLLOWED_MAX: Final = 4
 """How often an expression may lead from one ad of a match to the other."""
+SLOT_NAMES_MAX: Final = 1000
+"""How many attributes are significant for slots alone, also for such that are gone; a negotiator tells of fewer."""
 SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
 
 
@@ -86,10 +90,11 @@ class Autoclusters:
         self._queue = queue
         self.configured = frozenset(name.lower() for name in configured)
         self._significant: set[str] = set(ALWAYS | self.configured)
+        self._of_slots: set[str] = set()
+        """What is significant for slots alone."""
         self.generation = 1
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._seen_jobs: set[tuple[str, ...]] = set()
-        self._seen_slots: set[tuple[str, ...]] = set()
+        self._jobs, self._slots = Readings("Requirements", "Rank"), Readings(*SLOT_EXPRESSIONS)
         self._next = 1
 
     @property
@@ -103,18 +108,18 @@ class Autoclusters:
 
     def learn_slot(self, slot: ClassAd) -> bool:
         """Take in what a slot's policy reads of jobs; whether that is news, so that all must be sorted anew."""
-        texts = tuple(slot.text(name) if name in slot else "" for name in SLOT_EXPRESSIONS)
-        if texts in self._seen_slots:
-            return False
-        self._seen_slots.add(texts)
-        names: set[str] = set()
-        for name in SLOT_EXPRESSIONS:
-            names |= slot.references(name)[1]
-        return self._add(names)
+        return self.learn_names(self._slots.of(slot).theirs)
 
     def learn_names(self, names: Iterable[str]) -> bool:
-        """These are read by a negotiator; whether that is news, so that all must be sorted anew."""
-        return self._add(names)
+        """A slot reads these, or a negotiator: all that it reads by now; whether that is news, as above."""
+        read = {name.lower() for name in names}
+        new = self._news(read)
+        if len(self._of_slots) + len(new) > SLOT_NAMES_MAX:  # most of them are of slots that are gone
+            self._significant -= self._of_slots
+            self._of_slots.clear()
+            new = self._news(read)
+        self._of_slots |= new
+        return self._add(new)
 
     def number_of(self, job: Job) -> int:
         """The autocluster of a job."""
@@ -147,17 +152,14 @@ class Autoclusters:
         return job.may_have(self._significant)
 
     def _learn_job(self, ad: ClassAd) -> None:
-        texts = tuple(ad.text(name) if name in ad else "" for name in ("Requirements", "Rank"))
-        if texts in self._seen_jobs:
-            return
-        self._seen_jobs.add(texts)
-        names: set[str] = set()
-        for name in ("Requirements", "Rank"):
-            names |= ad.references(name)[0]
-        self._add(names)
+        own = self._jobs.of(ad).own
+        self._of_slots -= own
+        self._add(self._news(own))
 
-    def _add(self, names: Iterable[str]) -> bool:
-        new = {name.lower() for name in names} - self._significant - {"currenttime"}
+    def _news(self, names: Set[str]) -> Set[str]:
+        return names - self._significant - SCOPE_NAMES
+
+    def _add(self, new: Set[str]) -> bool:
         if not new:
             return False
         self._significant |= new

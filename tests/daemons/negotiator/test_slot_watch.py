@@ -166,3 +166,17 @@ async def test_a_machine_that_is_offline_offers_nothing_until_it_is_not(tmp_path
         collector.tell(change("Offline"))
         await slots.until(lambda: slots.offers.ad(NAME) is not None)
         assert slots.claim_ids() == ("second",), "what is not told again is as it was"
+
+
+async def test_what_slots_read_of_jobs_is_learned_with_each_change_and_forgotten_with_the_slot(
+    tmp_path: Path, autojump_clock: Clock
+) -> None:
+    async with one_host(tmp_path) as host, watched(host, collector := TellingCollector()) as slots:
+        collector.tell(change(Start=expr("MyPolicy"), MyPolicy=expr("TARGET.Foo > 3")))
+        await slots.until(lambda: slots.watch.read.names == {"foo"})
+        collector.tell(change(MyPolicy=expr("TARGET.Bar > 3")))
+        await slots.until(lambda: slots.watch.read.names == {"bar"})
+        collector.tell(change(Offline=True, MyPolicy=expr("TARGET.Baz > 3")))
+        await slots.until(lambda: slots.watch.read.names == {"baz"})
+        collector.tell(AdDelta(change=AdChange.REMOVE, name=NAME))
+        await slots.until(lambda: slots.watch.read.names == set())

@@ -20,6 +20,7 @@ def _request(requirements: str, number: int = 1, **ad: object) -> JobRequest:
         ("HasDocker && Memory > 5", {}, {"HasDocker": True}, True),
         ("TARGET.HasDocker", {"HasDocker": True, "LoadAvg": 0.1}, {"HasDocker": True, "LoadAvg": 0.7}, False),
         ("TARGET.HasDocker", {"HasDocker": expr("A > 1")}, {"HasDocker": expr("A > 2")}, True),
+        ("TARGET.Memory > MY.Memory", {"Memory": 5}, {"Memory": 6}, True),
         ("Wanted", {"Special": 1}, {"Special": 2}, True),
         ("true", {"HasDocker": False}, {"HasDocker": True}, False),
     ],

@@ -10,7 +10,7 @@ from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack
 from pool.jobs.vocabulary.priority import priority_of
 from pool.jobs.vocabulary.states import JobStatus
-from pool.jobs.waiting.autoclusters import Autoclusters, is_timeless
+from pool.jobs.waiting.autoclusters import SLOT_NAMES_MAX, Autoclusters, is_timeless
 from pool.jobs.waiting.groups import Waiting
 
 ANN = "ann@here"
@@ -93,6 +93,38 @@ def test_a_slot_that_reads_more_sorts_all_jobs_anew() -> None:
     assert sorted(group.count for group in bench.waiting.groups()) == [1, 1]
     assert bench.taken(jobs[0]) == ["1.0"]
     assert bench.taken(jobs[1]) == ["1.1"]
+
+
+def test_what_an_expression_that_start_names_reads_tells_apart() -> None:
+    bench = Bench()
+    one, two = bench.add({"Foo": 1}, {"Foo": 5})
+    slot = {"Start": expr("MyPolicy"), "Requirements": expr("Start")}
+    assert not bench.autoclusters.learn_slot(ClassAd({**slot, "MyPolicy": expr("Cpus > 1"), "Cpus": 2}))
+    assert bench.autoclusters.number_of(one) == bench.autoclusters.number_of(two)
+    assert bench.autoclusters.learn_slot(ClassAd({**slot, "MyPolicy": expr("TARGET.Foo > 3")}))
+    assert bench.autoclusters.number_of(one) != bench.autoclusters.number_of(two)
+
+
+def test_what_an_expression_that_requirements_name_reads_tells_apart() -> None:
+    bench = Bench()
+    wanted = {"Requirements": expr("Wanted")}
+    (first,) = bench.add(Wanted=expr("TARGET.Memory > MY.Low"), Low=1, **wanted)
+    one, two = bench.add({}, {"High": 5}, High=1, Wanted=expr("TARGET.Memory < MY.High"), **wanted)
+    assert len({bench.autoclusters.number_of(job) for job in (first, one, two)}) == 3
+
+
+def test_slots_of_ever_new_policies_do_not_have_jobs_compared_in_ever_more() -> None:
+    bench = Bench()
+    job, other = bench.add({}, {"Mine": 2}, Mine=1, Requirements=expr("TARGET.Memory > MY.Mine"))
+    bench.autoclusters.number_of(job)
+    for number in range(3 * SLOT_NAMES_MAX):
+        assert bench.autoclusters.learn_slot(ClassAd({"Start": expr(f"TARGET.A{number} > 3")}))
+    assert len(bench.autoclusters.significant) <= SLOT_NAMES_MAX + 20
+    assert f"a{3 * SLOT_NAMES_MAX - 1}" in bench.autoclusters.significant
+    assert bench.autoclusters.number_of(job) != bench.autoclusters.number_of(other), "what jobs read stays"
+    told = [f"B{number}" for number in range(SLOT_NAMES_MAX)]
+    assert bench.autoclusters.learn_names(told)
+    assert {name.lower() for name in told} <= bench.autoclusters.significant
 
 
 def test_jobs_that_are_added_together_wait_as_those_that_are_added_one_by_one() -> None:
