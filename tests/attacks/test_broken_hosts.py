@@ -116,7 +116,9 @@ def test_an_execute_host_charges_nobody_who_has_no_claim_there(hosts: Hosts) -> 
         hosts.central.until(lambda: len(names(hosts)) >= 4, "the slots that are none")
         with hosts.submit.as_user("nobody"):  # one more match: the negotiator has read the ads when it is made
             hosts.submit.until_done(hosts.submit.submit("executable = /bin/true\nqueue\n"))
-        assert {who: used for who, used in charged(hosts).items() if used} == {victim: 1.0}
+        used = {who: used for who, used in charged(hosts).items() if used}
+        assert used in ({victim: 1.0}, {victim: 2.0})  # the slot of that job may not be given back yet
+        hosts.central.until(lambda: charged(hosts)[victim] == 1.0, "the first job's slot alone to be charged")
     finally:
         gone = InvalidateAds(ad_type="Machine", names=[lie.ad.eval_str("Name", "") for lie in lies])
         say(broken, hosts.central, "collector", gone)

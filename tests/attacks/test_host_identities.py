@@ -55,6 +55,8 @@ def test_a_host_puts_no_other_host_to_sleep_and_wakes_none(hosts: Hosts) -> None
     with pytest.raises(AssertionError):
         hosts.submit.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=asleep)
     assert offline() == [None], "it is as it was"
+    victim.tool("condor_off", "-daemon", "startd")  # or it may say meanwhile, of itself, that the slot is there
+    hosts.central.until(lambda: not offline(), "the end of the startd's own ad")
     victim.tool("condor_advertise", "UPDATE_STARTD_AD", "-", text=asleep)
     assert offline() == [True], "a host speaks of itself"
     own = awake.replace(victim.name, attacker.name).replace("slot1@", f"slot9@{victim.name}@")
@@ -69,3 +71,5 @@ def test_a_host_puts_no_other_host_to_sleep_and_wakes_none(hosts: Hosts) -> None
     query = f'MyType = "Query"\nTargetType = "Machine"\nName = "{slot}"\nRequirements = Name == "{slot}"\n'
     attacker.tool("condor_advertise", "INVALIDATE_STARTD_ADS", "-", text=query, check=False)
     assert offline() == [True], "nobody else wakes it"
+    victim.tool("condor_on", "-daemon", "startd")
+    hosts.central.until(lambda: offline() == [None], "the slot of the startd that is back")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def python_job(pool: RealPool, name: str, code: str, more: str = "") -> tuple[in
     return pool.submit(text), home
 
 
+def sizes(pool: RealPool, name: str) -> list[int]:
+    """How large the files of this name are that jobs have in their sandboxes."""
+    found = []
+    for path in (pool.directory / "execute").glob(f"*/{name}"):
+        with suppress(FileNotFoundError):
+            found.append(path.stat().st_size)
+    return found
+
+
 @pytest.mark.skipif(not Path("/sys/fs/cgroup/pids").exists(), reason="no control group that counts processes")
 def test_a_job_cannot_have_all_processes_of_the_machine(pool: RealPool) -> None:
     code = """
@@ -90,6 +100,7 @@ time.sleep(1000)
     assert (ad.eval_int("HoldReasonCode"), ad.eval_int("HoldReasonSubCode")) == (34, 104)
     assert "disk is nearly full" in ad.eval_str("HoldReason", "")
     pool.tool("condor_rm", str(hog))
+    pool.until(lambda: not sizes(pool, "large"), "its disk to be free again")
 
 
 def test_jobs_that_take_a_little_more_than_they_asked_for_are_left_alone(pool: RealPool) -> None:
@@ -98,11 +109,12 @@ def test_jobs_that_take_a_little_more_than_they_asked_for_are_left_alone(pool: R
         "modest",
         """
 import time
-open("mine", "wb").write(bytes(5 << 20))
+with open("mine", "wb") as file:
+    file.write(bytes(5 << 20))
 time.sleep(1000)
 """,
     )
-    pool.until_status(modest, 2)
+    pool.until(lambda: sizes(pool, "mine") == [5 << 20], "what it takes more than it asked for")
     greedy, _ = python_job(
         pool,
         "greedy",

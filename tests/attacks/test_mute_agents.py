@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -48,7 +48,8 @@ def as_attacker(victims: RealPool) -> Iterator[RealPool]:
         yield pool
     finally:
         for pid in agents(pool):
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def agents(pool: RealPool) -> list[int]:
@@ -65,12 +66,15 @@ def agents(pool: RealPool) -> list[int]:
     return found
 
 
-def signal_agents(pool: RealPool, number: signal.Signals) -> int:
-    """What the attacker does to his agents; how many he reached."""
-    code = "import os, sys\nfor pid in sys.argv[2:]: os.kill(int(pid), int(sys.argv[1]))"
-    pids = agents(pool)
-    python_as(LONER, code, str(int(number)), *map(str, pids))
-    return len(pids)
+def the_agent(pool: RealPool) -> int:
+    """The attacker's only one, as soon as it is that: one that was slow is replaced, and ends then."""
+    return pool.until(lambda: found[0] if len(found := agents(pool)) == 1 else 0, "one file agent")
+
+
+def signal_agent(pool: RealPool, number: signal.Signals) -> None:
+    """What the attacker does to his agent."""
+    code = "import os, sys\nos.kill(int(sys.argv[2]), int(sys.argv[1]))"
+    python_as(LONER, code, str(int(number)), str(the_agent(pool)))
 
 
 def home_of(pool: RealPool, name: str) -> Path:
@@ -85,7 +89,7 @@ def test_the_slot_of_a_job_is_free_although_its_users_agent_is_stopped(victims: 
         f"executable = /bin/sleep\narguments = 1000\nlog = {home}/log\nrequest_cpus = 2\nqueue\n"
     )
     attackers.until_status(cluster, 2)
-    assert signal_agents(attackers, signal.SIGSTOP) == 1
+    signal_agent(attackers, signal.SIGSTOP)
     attackers.tool("condor_rm", str(cluster))
     victims.until(lambda: not victims.jobs(str(cluster)), "an empty queue")
     mine = victims.submit("executable = /bin/true\nrequest_cpus = 2\nqueue\n")
@@ -98,13 +102,13 @@ def test_nobody_elses_condor_q_waits_for_a_stopped_agent() -> None:
     with real_pool(user=VICTIM, FILE_AGENT_TIMEOUT=FOR_GOOD_S) as victims, as_attacker(victims) as attackers:
         log = home_of(victims, "queries") / "log"
         cluster = attackers.submit(f"executable = /bin/true\nlog = {log}\nrequirements = false\nqueue\n")
-        assert signal_agents(attackers, signal.SIGSTOP) == 1
+        signal_agent(attackers, signal.SIGSTOP)
         with background(attackers, "condor_hold", str(cluster)) as holding:
             victims.until_status(cluster, HELD)
             victims.tool("condor_q", "-totals")
             victims.submit(f"executable = /bin/true\nlog = {victims.place('mine')}/log\nrequirements = false\nqueue\n")
             assert "012 (" not in log.read_text()
-            assert signal_agents(attackers, signal.SIGCONT) == 1
+            signal_agent(attackers, signal.SIGCONT)
             victims.until(lambda: "012 (" in log.read_text(), "the event of the attacker's job")
             assert holding.wait(DEADLINE_S) == 0
 
@@ -178,7 +182,7 @@ def test_a_log_that_is_no_file_holds_its_job_and_nothing_is_retried(
 def test_an_agent_cannot_be_traced_or_read_by_its_user(victims: RealPool, attackers: RealPool) -> None:
     home = home_of(victims, "traced")
     attackers.submit(f"executable = /bin/true\nlog = {home}/log\nrequirements = false\nqueue\n")
-    (pid,) = agents(attackers)
+    pid = the_agent(attackers)
     code = """
 import ctypes, os, sys
 pid, got = int(sys.argv[1]), []

@@ -13,20 +13,21 @@ pytestmark = needs_accounts
 SNIPER = """
 import os, sys, time
 def starters():
-    found = []
+    found = {}
     for name in os.listdir("/proc"):
         try:
             if open(f"/proc/{name}/comm").read() == "condor_starter\\n":
-                found.append(int(name))
+                found[int(name)] = int(open(f"/proc/{name}/stat").read().rpartition(")")[2].split()[1])
         except OSError:
             pass
-    return set(found)
+    # No child on its way to its program: in a moment that is the account's, however long it waits for the processor.
+    return {pid for pid, parent in found.items() if parent not in found}
 print("ready", flush=True)
 end, hits, tries = time.monotonic() + 4, 0, 0
 while time.monotonic() < end:
     pids = starters()
     time.sleep(0.02)
-    pids &= starters()  # no child on its way to its program, which is the account's in a moment
+    pids &= starters()  # one whose parent had ended before that was looked at
     for _ in range(3000):
         for pid in pids:
             tries += 1

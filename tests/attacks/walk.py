@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -102,8 +103,9 @@ json.dump(managed, sys.stdout)
 
 
 def everything(directory: Path) -> list[str]:
-    """All that is below a directory, itself included, relative to it."""
-    return [".", *sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))]
+    """All that is below a directory, itself included, relative to it; jobs run on meanwhile, and what they remove is passed over."""
+    found = (os.path.join(top, name) for top, inner, files in os.walk(directory) for name in (*inner, *files))
+    return [".", *sorted(os.path.relpath(path, directory) for path in found)]
 
 
 def too_much(pool: RealPool, account: str = ATTACKER) -> set[tuple[str, str]]:
