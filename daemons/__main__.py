@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         key, equals, value = setting.partition("=")
         if not equals:
             parser.error(f"-c {setting}: expected KEY=VALUE")
-        overrides[key.strip().upper()] = value.strip()
+        overrides[key.strip()] = value.strip()
     if sys.maxsize < 1 << 32:  # below the kernel of a processor that has more, such a Python is told the latter's name
         sys.exit("python -m daemons: this Python is of 32 bits, and a daemon calls the kernel as one of 64 bits does")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a daemon has as many threads as it asks for

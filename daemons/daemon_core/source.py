@@ -28,7 +28,8 @@ class ConfigSource:
         overrides, files = dict(self.overrides), list(self.files) or None
         if self.directory is not None:
             overrides = {"LOCAL_DIR": self.directory, **overrides}
-            environ = {**environ, "POOL_DIR": overrides["LOCAL_DIR"]}
+            said = {name.upper(): text for name, text in overrides.items()}
+            environ = {**environ, "POOL_DIR": said["LOCAL_DIR"]}
             if files is None and "CONDOR_CONFIG" not in environ:  # a directory of its own is a pool of its own
                 own = os.path.join(self.directory, "config")
                 files = [own] if os.path.exists(own) else []
