@@ -131,6 +131,12 @@ class JobDraft:
     def warn(self, message: str) -> None:
         self.around.warn(message)
 
+    def warn_of(self, without_effect: Mapping[str, str], fine: Sequence[str] = ("false",)) -> None:
+        """Commands that do nothing in a job of this kind, and why; `fine`: values that ask for what is done anyway."""
+        for name, why in without_effect.items():
+            if (self.param(name) or "false").lower() not in fine:
+                self.warn(f"the command '{name}' has no effect: {why}")
+
     # the ad
 
     def put(self, name: str, value: object) -> None:

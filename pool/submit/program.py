@@ -25,6 +25,14 @@ from pool.submit.quoting import (
 )
 
 NULL_FILE = "/dev/null"
+_NETWORK = "a job in an image file or an unpacked image has its machine's network"
+_WITHOUT_ENGINE = {
+    "docker_network_type": _NETWORK,
+    "container_service_names": f"{_NETWORK}, and its ports",
+    "docker_pull_policy": "an image file or an unpacked image is not pulled",
+    "docker_override_entrypoint": "an image file or an unpacked image runs the executable without an entry point",
+}
+"""What docker and podman do with their images, which those of Apptainer and Singularity are not."""
 
 
 def universe(job: JobDraft) -> None:
@@ -186,6 +194,8 @@ def _container_image(job: JobDraft) -> None:
             raise job.error(f"'{image}' is not a valid container image", "container_image")
         job.put("ContainerImage", image)
         kind = image_kind(image)
+        if kind != "docker":
+            job.warn_of(_WITHOUT_ENGINE, fine=("false", "host"))
         job.put({"docker": "WantDockerImage", "sif": "WantSIF"}.get(kind, "WantSandboxImage"), True)
     elif not job.has("ContainerImage") and not job.has("DockerImage"):
         raise job.error("container jobs require a container_image or docker_image", "universe")

@@ -7,7 +7,6 @@ writes to its first serial port is this pool's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from pool.base.errors import UserError
@@ -52,15 +51,9 @@ def virtual_machine(job: JobDraft) -> None:
     _sizes(job)
     _network(job)
     _disks(job)
-    _warn(job, _WITHOUT_EFFECT)
+    job.warn_of(_WITHOUT_EFFECT)
     if not job.is_true("JobVMNetworking"):
-        _warn(job, dict.fromkeys(("vm_networking_type", "vm_macaddr"), _NO_NETWORK))
-
-
-def _warn(job: JobDraft, without_effect: Mapping[str, str]) -> None:
-    for name, why in without_effect.items():
-        if (job.param(name) or "false").lower() != "false":
-            job.warn(f"the command '{name}' has no effect: {why}")
+        job.warn_of(dict.fromkeys(("vm_networking_type", "vm_macaddr"), _NO_NETWORK))
 
 
 def _type(job: JobDraft) -> None:

@@ -22,6 +22,14 @@ from tests.pool.submit.build import CASES, Place
 
 ROOT = Path(__file__).parents[3]
 NOTHING, WITHOUT = "-", "without effect"
+OF_IMAGE = """\
+universe = container
+container_image = {}
+transfer_container = false
+executable = /bin/sh
+transfer_executable = false
+web_container_port = 80
+"""
 FAMILIES = {"web_container_port": "<service>_container_port"}
 
 
@@ -94,3 +102,38 @@ def test_what_only_an_engine_can_do_says_nothing_to_apptainer(attribute: str, va
     assert words(plain, WORKS) == words(asking, WORKS)
     engines = [create_words(PLAN, ClassAd({**JOB, **more}), ClassAd(SLOT), {}) for more in ({}, {attribute: value})]
     assert engines[0] != engines[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("docker_network_type = none", "its machine's network"),
+        ("container_service_names = web", "its machine's network, and its ports"),
+        ("docker_pull_policy = always", "is not pulled"),
+        ("docker_override_entrypoint = true", "without an entry point"),
+    ],
+)
+@pytest.mark.parametrize("image", ["a.sif", "unpacked/"])
+def test_what_only_an_engine_can_do_draws_a_warning_where_none_runs_the_image(
+    place: Place, line: str, why: str, image: str
+) -> None:
+    plan = place.plan(f"{OF_IMAGE.format(image)}{line}\nqueue 3")
+    list(plan.procs())
+    (warning,) = plan.warnings
+    assert f"the command '{line.partition(' ')[0]}' has no effect: " in warning
+    assert why in warning
+
+
+@pytest.mark.parametrize(
+    ("image", "line"),
+    [
+        ("docker://debian", "docker_network_type = none"),
+        ("docker://debian", "docker_override_entrypoint = true"),
+        ("a.sif", "docker_network_type = host"),
+        ("a.sif", "docker_override_entrypoint = false"),
+    ],
+)
+def test_no_warning_where_an_engine_may_do_it_or_it_is_done_anyway(place: Place, image: str, line: str) -> None:
+    plan = place.plan(f"{OF_IMAGE.format(image)}{line}\nqueue")
+    list(plan.procs())
+    assert plan.warnings == []
