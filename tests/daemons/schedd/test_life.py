@@ -11,6 +11,8 @@ import trio
 import trio.testing
 
 from pool.classad import ClassAd, expr
+from pool.jobs.queue.job_queue import JobQueue
+from pool.jobs.queue.store import ClaimWork
 from pool.jobs.vocabulary.states import JobStatus
 from protocol.messages.offers import ClaimChange
 from protocol.messages.schedd import Action, Outcome
@@ -470,6 +472,27 @@ async def test_a_claim_goes_by_the_lease_of_the_job_that_it_has(tmp_path: Path, 
         gone = trio.current_time()
         await bench.until_status(idle=1)
         assert trio.current_time() - gone <= 200, "not the 2400 s of the claim's first job"
+
+
+async def test_a_lease_is_stored_with_each_job_and_again_only_when_the_startd_goes_by_another(
+    tmp_path: Path, autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[tuple[int, float]] = []
+    claim_works = JobQueue.claim_works
+
+    def noting(queue: JobQueue, work: ClaimWork) -> None:
+        if work.cluster is not None:
+            stored.append((work.cluster, work.lease_s))
+        claim_works(queue, work)
+
+    monkeypatch.setattr(JobQueue, "claim_works", noting)
+    async with a_bench(tmp_path) as bench:
+        startd = await bench.startd()
+        for lease_s in (600, 600, 90, 2400):
+            await bench.submit(a_job(RunsFor=5, JobLeaseDuration=lease_s))
+        await bench.match(startd)
+        await bench.until_events("4.0", [0, 1, 5])
+        assert stored == [(1, 600), (2, 600), (3, 600), (3, 90), (4, 2400)]
 
 
 async def test_a_claim_that_the_startd_gives_up_evicts_the_job(tmp_path: Path, autojump_clock: Clock) -> None:

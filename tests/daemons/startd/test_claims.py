@@ -299,6 +299,31 @@ async def test_a_claims_next_job_runs_by_the_configuration_of_its_start(
         await first.ended.wait()
 
 
+async def test_however_often_the_configuration_changes_each_claim_has_one_more_starter_for_it(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    file = tmp_path / "settings"
+    file.write_text("STARTER_RLIMIT_AS = 1000\n")
+    async with a_bench(tmp_path, files=(str(file),), SPARE_STARTERS="0") as bench, bench.schedd() as schedd:
+        held = [await schedd.claim(offer, a_job(RunsFor=100)) for offer in (await bench.offers())[:3]]
+        for one in held:
+            assert (await schedd.run(one)).started
+        for limit in (2000, 3000, 4000):
+            file.write_text(f"STARTER_RLIMIT_AS = {limit}\n")
+            await schedd.peer.call(Reconfigure())
+        for one in held:
+            await bench.until("Claimed/Idle", one.slot)
+            for _ in range(2):
+                assert (await schedd.run(one, a_job(RunsFor=3), concluded=True)).started
+        await bench.until("Claimed/Idle", held[-1].slot)
+        olds, news = bench.farm.starters[:3], bench.farm.starters[3:]
+        assert [len(starter.jobs) for starter in (*olds, *news)] == [1, 1, 1, 2, 2, 2]
+        assert {starter.settings.address_space_mb for starter in news if starter.settings is not None} == {4000}
+        for starter in olds:
+            await starter.ended.wait()
+        assert not any(starter.ended.is_set() for starter in news)
+
+
 async def test_a_claim_that_is_asked_for_twice_gets_one_starter(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with a_bench(tmp_path, SPARE_STARTERS="0") as bench, bench.schedd() as schedd:
         held = await schedd.claim(await bench.offer())
