@@ -123,8 +123,10 @@ def test_a_schedd_that_was_killed_finds_its_flocked_job_again(full: tuple[FlockH
     a.until(lambda: a.jobs(str(cluster))[0].eval_int("NumJobStarts") == 1, "the start of its program")
     a.restart_of("schedd")
     a.until(lambda: figures(submitters(b)) == [(1, 2, 0)], "the other pool to hear of the job again")
+    # That its program runs may have been in no commit yet: the schedd hears of it again.
+    a.until(lambda: a.jobs(str(cluster))[0].eval_int("NumJobStarts") == 1, "the start of its program, again")
     (job,) = a.until_status(cluster, 2)
-    assert (job.eval_int("NumJobStarts"), job.eval_str("RemotePool")) == (1, b.where_it_was)
+    assert job.eval_str("RemotePool") == b.where_it_was
     assert job.eval_int("NumShadowStarts") == 1
 
 
