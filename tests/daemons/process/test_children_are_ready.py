@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemons.mount_lines import mount_lines
+
 PROGRAM = """
 import sys
 from {module} import {name}
@@ -84,15 +86,17 @@ def test_before_it_is_needed_a_starter_runs_jobs_and_leaves_nothing_behind(call:
         "    return say(peer, message)\n"
         "rehearsal._say = heard\n"
         "open_before = os.listdir('/proc/self/fd')\n"
-        "mounts = open('/proc/self/mountinfo').read()\n"
+        "mounts = os.readlink('/proc/self/ns/mnt')\n"
         f"rehearsal.{call}\n"
-        "assert open('/proc/self/mountinfo').read() == mounts\n"
+        "assert os.readlink('/proc/self/ns/mnt') == mounts\n"
         f"print(ended == ['exited'] * rehearsal.{rounds}, os.listdir('/proc/self/fd') == open_before)\n"
         "print(threading.active_count(), list(children_of(os.getpid())))\n"
     )
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o777)  # a job's account has to get through
         command, told = [sys.executable, "-c", program], {**os.environ, "TMPDIR": place}
+        before = mount_lines(Path(place))
         said = subprocess.run(command, capture_output=True, text=True, check=True, env=told).stdout
         assert said.splitlines() == ["True True", "1 []"]
+        assert mount_lines(Path(place)) == before
         assert not os.listdir(place)

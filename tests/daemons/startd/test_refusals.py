@@ -16,6 +16,7 @@ from pool.config import Config
 from pool.config.load import load_config
 from pool.execute.cgroup import Trees
 from pool.execute.isolation import MOUNTS, PIDS
+from tests.daemons.mount_lines import mount_lines
 
 ROOTS = pytest.mark.skipif(not can_isolate(), reason="namespaces are root's to make")
 
@@ -53,9 +54,9 @@ def test_a_machine_that_refuses_mounts_is_found_out_and_says_why(tmp_path: Path)
 
 @ROOTS
 def test_looking_leaves_the_startd_where_it_was(tmp_path: Path) -> None:
-    before = Path("/proc/self/mountinfo").read_text()
+    before = mount_lines(tmp_path)
     refusals.refused(_config(tmp_path, USE_PID_NAMESPACES="true"), str(tmp_path))
-    assert Path("/proc/self/mountinfo").read_text() == before
+    assert mount_lines(tmp_path) == before
 
 
 @pytest.mark.parametrize("refused", [(), (MOUNTS,), (PIDS,), (MOUNTS, PIDS)])

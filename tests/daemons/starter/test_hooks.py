@@ -56,9 +56,10 @@ class Scripts:
         return path
 
     async def note(self, name: str) -> str:
+        """What a hook has written there: a shell makes the file first, and writes then."""
         path = self.notes / name
         with trio.fail_after(PATIENCE_S):
-            while not path.exists():
+            while not path.exists() or not path.stat().st_size:
                 await trio.sleep(0.01)
         return path.read_text()
 
