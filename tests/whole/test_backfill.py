@@ -18,6 +18,7 @@ CLIENT = """#!/bin/sh
 # Stands for a backfill client: it notes each start and has a child of its own.
 echo $$ >> clients
 echo "$GREETING $*" > said
+echo trouble >&2
 sleep 100000 &
 echo $! >> children
 trap 'echo asked >> asked; exit 0' TERM
@@ -87,6 +88,7 @@ def pool_and_home() -> Iterator[tuple[RealPool, Path]]:
             BOINC_Arguments="--attach_project x",
             BOINC_Environment="GREETING=hello",
             BOINC_Output="$(LOCAL_DIR)/boinc/out",
+            BOINC_Error="$(LOCAL_DIR)/boinc/err",
         ) as found:
             yield found
     finally:
@@ -100,6 +102,7 @@ def test_all_slots_share_one_client_which_is_started_again_when_it_ends(pool_and
     clients = words(home / "clients")
     assert len([pid for pid in clients if lives(pid)]) == 1
     assert words(home / "said") == ["hello", "--attach_project", "x"]
+    assert words(home / "err") == ["trouble"] * len(clients)
     os.kill(int(clients[-1]), signal.SIGKILL)
     pool.until(lambda: len(words(home / "children")) > len(clients), "another client")
     assert not lives(words(home / "children")[len(clients) - 1])  # what the first one had started is gone too

@@ -116,7 +116,7 @@ def test_the_slots_may_be_for_one_submitter() -> None:
         SCHEDD_NAME=SCHEDD,
         UID_DOMAIN=DOMAIN,
         STARTD_DIRECT_ATTACH_SCHEDD_NAME="$(SCHEDD_NAME)",
-        STARTD_DIRECT_ATTACH_SUBMITTER_NAME=f"chem.{USER}@{DOMAIN}",
+        STARTD_DIRECT_ATTACH_SCHEDD_SUBMITTER=f"chem.{USER}@{DOMAIN}",
         STARTD_DIRECT_ATTACH_INTERVAL=1,
     ) as pool:
         plain = pool.submit(f"{SLEEP}queue\n")

@@ -114,7 +114,7 @@ def test_static_slots_have_their_shares_of_what_is_free_and_a_claimed_one_keeps_
 
 def test_the_disk_stays_as_it_was_at_the_start_where_the_owner_wants_that() -> None:
     whole = SIZE_MIB - RESERVED_MIB
-    with a_small_disk(STARTD_RECOMPUTE_DISK_FREE=False) as (pool, place):
+    with a_small_disk(STARTD_RECOMPUTE_DISK=False) as (pool, place):
         seen = until_disk(pool, slot1=whole)["slot1"].eval_int("MyCurrentTime", 0)
         fill(place / "others", 100)
 

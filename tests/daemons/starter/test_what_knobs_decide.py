@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from daemons.base.log import Log
 from daemons.host.account import own_account
 from daemons.host.namespaces import can_isolate
 from daemons.starter.chirp.job import ChirpJob, chirp_rules
+from daemons.starter.launch.container_plan import put_into
 from daemons.starter.launch.terms import Terms, terms_for
 from daemons.starter.planning import Planner
 from pool.base.ids import JobId
@@ -128,6 +130,39 @@ def test_a_job_is_offline_where_jobs_have_no_network(tmp_path: Path) -> None:
     knobs = {"NO_JOB_NETWORKING": "true", "PER_JOB_NAMESPACES": "false"}
     assert terms(tmp_path / "dir_1", a_job(), **knobs).isolation.offline
     assert not terms(tmp_path / "dir_1", a_job(), PER_JOB_NAMESPACES="false").isolation.wanted
+
+
+@ROOTS
+@pytest.mark.parametrize(("hidden", "devices"), [("true", ("nvidia1",)), ("false", ())])
+def test_a_job_sees_the_gpus_of_others_unless_they_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str, devices: tuple[str, ...]
+) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr("daemons.host.gpus._DEVICES", tmp_path)
+    slot = ClassAd({**SLOT, "TotalGPUs": 2, "AssignedGPUs": "CUDA0"})
+    found = terms(tmp_path / "dir_1", a_job(), slot, STARTER_HIDE_GPU_DEVICES=hidden).isolation.hidden
+    assert found == tuple(f"/dev/{name}" for name in devices)
+
+
+@pytest.mark.parametrize(("everything", "gpus"), [("true", [0, 1]), ("false", [1])])
+def test_a_container_has_its_slots_gpus_or_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: str, gpus: list[int]
+) -> None:
+    monkeypatch.setattr("daemons.starter.launch.container_plan.gpu_numbers", lambda: {"GPU-a": 0, "GPU-b": 1})
+    job, slot = a_job(DockerImage="debian"), ClassAd({**SLOT, "AssignedGPUs": "GPU-b"})
+    given = {"EXECUTE": str(tmp_path), "MOUNT_UNDER_SCRATCH": "", "DOCKER_MAP_ALL_GPUS": everything}
+    settings = settings_of(load_config([], environ={}, overrides=given), "slot1@host")
+    context: Any = SimpleNamespace(settings=settings, log=Log())
+    plan = planner(tmp_path, job).plan(job, own_account())
+    made = put_into("debian", terms(tmp_path / "dir_1", job), plan, own_account(), order(job), job, slot, context)
+    assert [device for device in made.devices if device[-1].isdigit()] == [f"/dev/nvidia{number}" for number in gpus]
+
+
+@pytest.mark.parametrize(("said", "grade", "nice"), [("7", "low", 7), ('Grade == "low" ? 19 : 3', "low", 19)])
+def test_a_job_is_as_nice_as_the_owner_says(tmp_path: Path, said: str, grade: str, nice: int) -> None:
+    job = a_job(Grade=grade)
+    assert terms(tmp_path / "dir_1", job, JOB_RENICE_INCREMENT=said).nice == nice
 
 
 # ---- chirp
