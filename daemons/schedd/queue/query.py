@@ -17,7 +17,7 @@ from daemons.base.pace import Pace
 from daemons.schedd.core.core import Core
 from daemons.schedd.core.selection import Chosen, any_of, owner_of
 from daemons.schedd.core.writer import Touched
-from daemons.schedd.files.agents import Agents
+from daemons.schedd.files.agents import SETTLE_S, Agents
 from daemons.schedd.logs.records import RecordReader
 from daemons.schedd.queue.answer import ADS_PER_BATCH, JobBatches, projected
 from daemons.schedd.queue.factories import Factories
@@ -99,7 +99,7 @@ class Queries:
                         await send(batch)
                 if left == 0:
                     break
-        await self._agents.settled(owner_of(peer))  # who is not told of a job any more finds its end in the log
+        await self._settled(peer)
         if shown.waiting:
             await send(shown.rest())
 
@@ -137,8 +137,17 @@ class Queries:
                 for scheduler, number in ((False, count - own), (True, own)):
                     if number:
                         found.append(OwnerCount(owner=owner, status=int(status), count=number, scheduler=scheduler))
-        await self._agents.settled(owner_of(peer))
+        await self._settled(peer)
         return JobCounts(counts=found)
+
+    async def _settled(self, peer: Peer) -> None:
+        """Wait until who is not told of a job any more finds its end in the log, which hears of it when it is durable.
+
+        A disk that hangs holds him up no longer than a log does.
+        """
+        with trio.move_on_after(SETTLE_S):
+            await self._core.writer.durable()
+        await self._agents.settled(owner_of(peer))
 
     # ---- the history
 

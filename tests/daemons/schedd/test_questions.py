@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from daemons.schedd.core.writer import Writer
 from pool.base.ids import JobId
 from pool.classad import expr
+from pool.jobs.queue.store import WriteBatch
 from protocol.messages.collector import QueryAds
 from protocol.messages.offers import Rejection, RejectRequests
 from protocol.messages.schedd import (
@@ -27,6 +29,7 @@ from protocol.wire.ad_table import ads_of
 from tests.daemons.schedd.bench import USER, Bench, a_bench, a_job
 
 Clock = trio.testing.MockClock
+LOOK_S = 0.05
 
 
 async def ids(bench: Bench, select: Selection, limit: int | None = None) -> list[str]:
@@ -80,6 +83,38 @@ async def test_the_totals_count_owners_and_states_and_the_scheduler_universe_apa
             counts = (await peer.call(CountJobs())).counts
         found = {(one.owner, one.status, one.scheduler): one.count for one in counts}
         assert found == {(USER, 1, False): 1, (USER, 5, False): 1, (USER, 1, True): 2, ("bin", 1, False): 1}
+
+
+@pytest.mark.parametrize("asks_for", ["jobs", "totals"])
+async def test_the_end_of_a_job_that_is_not_told_of_any_more_is_in_its_log_though_the_disk_is_slow(
+    tmp_path: Path, autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch, asks_for: str
+) -> None:
+    async with a_bench(tmp_path) as bench:
+
+        async def is_there() -> bool:
+            if asks_for == "jobs":
+                return bool(await bench.ads())
+            async with bench.connected() as peer:
+                return bool((await peer.call(CountJobs())).counts)
+
+        await bench.submit(a_job(RunsFor=1))
+        commits_take(monkeypatch, 10 * LOOK_S)
+        await bench.match(await bench.startd())
+        while await is_there():
+            await trio.sleep(LOOK_S)
+        assert bench.events("1.0") == [0, 1, 5]
+
+
+def commits_take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """From now on the disk is slow."""
+    commit = Writer._commit_in_thread
+
+    async def slowly(writer: Writer, batch: WriteBatch) -> float:
+        await trio.sleep(seconds)
+        return await commit(writer, batch)
+
+    monkeypatch.setattr(Writer, "_commit_in_thread", slowly)
+    monkeypatch.setattr("daemons.schedd.core.writer.IN_PLACE_MAX_S", 0.0)
 
 
 async def test_an_idle_job_says_why_it_has_no_slot(tmp_path: Path, autojump_clock: Clock) -> None:
