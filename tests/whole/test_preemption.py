@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
+from pool.classad import ClassAd
 from tests.whole.real_pool import RealPool, real_pool
 
 IDLE, RUNNING, HELD = 1, 2, 5
@@ -113,6 +114,15 @@ def endless(pool: RealPool, group: str, more: str = "", *, count: int = 1) -> in
     )
 
 
+def until_started(pool: RealPool, cluster: int) -> ClassAd:
+    """Wait until the cluster's only job executes, which is counted later than it is running; its ad."""
+    return pool.until(lambda: [ad for ad in pool.jobs(str(cluster)) if started(ad)], f"cluster {cluster} to execute")[0]
+
+
+def started(ad: ClassAd) -> bool:
+    return (ad.eval_int("JobStatus"), ad.eval_int("NumJobStarts", 0) > 0) == (RUNNING, True)
+
+
 def test_a_user_with_less_than_his_share_takes_another_users_slot(any_pool: RealPool) -> None:
     pool = any_pool
     greedy = endless(pool, "one", count=2)
@@ -159,8 +169,7 @@ def test_a_starter_that_leaves_slowly_costs_the_next_claim_of_its_slot_nothing(p
     assert record.exists()
     os.kill(starter, signal.SIGCONT)
     pool.until(lambda: not record.exists(), "the sweep of what it left")
-    (ad,) = pool.until_status(loved, RUNNING)
-    assert ad.eval_int("NumJobStarts") == 1
+    assert until_started(pool, loved).eval_int("NumJobStarts") == 1
     pool.tool("condor_rm", str(loved))
     pool.until_done(loved)
     (done,) = pool.history(str(loved))
@@ -185,7 +194,7 @@ def test_a_job_is_sent_back_that_runs_for_longer_than_the_owner_allows(pool: Rea
 def test_a_job_that_retires_for_a_drain_goes_on_when_the_drain_is_cancelled(pool: RealPool) -> None:
     with configured(pool, "MAXJOBRETIREMENTTIME = 1000"):
         cluster = endless(pool, "one")
-        pool.until_status(cluster, RUNNING)
+        until_started(pool, cluster)
         (machine,) = {ad.eval_str("Machine", "") for ad in pool.slots()}
         admin(pool, "condor_drain", "-graceful", machine)
         pool.until(lambda: activities(pool) == ["Retiring"], "a job that retires")
@@ -231,19 +240,23 @@ def test_a_job_retires_for_one_and_then_for_a_better_one_and_then_leaves(pool: R
             pool.until_status(patient, RUNNING)
             pool.until_status(cluster, IDLE)
         pool.tool("condor_rm", str(patient))
-        (ad,) = pool.until_status(cluster, RUNNING)
-        assert ad.eval_int("NumJobStarts") == 1
+        assert until_started(pool, cluster).eval_int("NumJobStarts") == 1
 
 
 def test_a_job_that_retires_is_left_alone_where_nobody_is_considered_early(any_pool: RealPool) -> None:
     pool = any_pool
     with configured(pool, "MAXJOBRETIREMENTTIME = 3600"):
-        patient = endless(pool, "one", count=2)
-        pool.until_status(patient, RUNNING, count=2)
+        endless(pool, "one", count=2)
+        pool.until(lambda: of_claimed(pool) == ["Busy"] * 2, "jobs in both slots")
         loved = endless(pool, "one", "+Loved = 10")
         pool.until(lambda: "LastRejMatchReason" in pool.jobs(str(loved))[0], "a job that was refused")
-        assert [ad.eval_str("Activity") for ad in pool.slots() if ad.eval_str("State") == "Claimed"] == ["Busy"] * 2
+        assert of_claimed(pool) == ["Busy"] * 2
         pool.until_status(loved, IDLE)
+
+
+def of_claimed(pool: RealPool) -> list[str]:
+    """What the claimed slots do."""
+    return [ad.eval_str("Activity", "") for ad in pool.slots() if ad.eval_str("State") == "Claimed"]
 
 
 def waiting_ranks(pool: RealPool) -> list[float]:
