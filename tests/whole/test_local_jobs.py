@@ -280,7 +280,7 @@ def test_one_that_is_put_on_hold_before_its_turn_to_start_stays_so() -> None:
         home.mkdir()
         home.chmod(0o777)
         first = submit(pool, home, "local", "sleep 1000")
-        pool.until_status(first, RUNNING)
+        pool.until(lambda: "001" in events(home, first), "the first one's program, which is replaced now")
         second = submit(pool, home, "local", "true")
         pool.tool("condor_hold", str(second))
         pool.until(lambda: "012" in events(home, second), "the hold to be logged")
@@ -352,11 +352,12 @@ def test_a_process_beside_a_job_that_says_nonsense_costs_that_job_alone(
 ) -> None:
     schedd = pool.pid_of("schedd")
     other = submit(pool, home, "local", "exec sleep 1000")
-    pool.until_status(other, RUNNING)
+    pool.until(lambda: "001" in events(home, other), "the other one's program, which is replaced now")
     keepers = home / "keepers"
     keepers.unlink(missing_ok=True)
     cluster = submit(pool, home, "local", "echo $PPID >> keepers\nexec sleep 1000")
-    pool.until(lambda: events(home, cluster) == ["000", "001"] and keepers.exists(), "the job's start")
+    pool.until(lambda: events(home, cluster) == ["000", "001"], "the job's start")
+    pool.until(lambda: keepers.exists() and keepers.read_text(), "the process beside it")
     say_in_place_of(int(keepers.read_text()), line)
     pool.until(lambda: events(home, cluster)[:4] == ["000", "001", "007", "001"], "another start")
     assert pool.pid_of("schedd") == schedd
