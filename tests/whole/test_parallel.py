@@ -197,7 +197,7 @@ def test_the_death_of_a_nodes_starter_restarts_all(pool: RealPool) -> None:
     os.kill(starters(pool, place)[1], signal.SIGKILL)
     job = until_all_run(pool, place, cluster, starts=2)
     assert job.eval_int("JobRunCount") == 2
-    assert claimed(pool) == 3
+    pool.until(lambda: claimed(pool) == 3, "three slots to be claimed, and no more")
     pool.tool("condor_rm", str(cluster))
     pool.until_gone(cluster)
     until_free(pool)
@@ -233,7 +233,7 @@ def test_a_proc_without_a_node_is_its_first_node(pool: RealPool) -> None:
     jobs = ("0", "0.1", "1", "1.3", "1.0")
     asked = [pool.tool("condor_ssh_to_job", f"{cluster}.{job}", "echo $_CONDOR_PROCNO") for job in jobs]
     assert asked == ["0\n", "1\n", "2\n", "3\n", "0\n"]
-    assert "2 of 4" in pool.tool("condor_tail", f"{cluster}.1")
+    pool.until(lambda: "2 of 4" in pool.tool("condor_tail", f"{cluster}.1"), "its first node's word")
     pool.tool("condor_rm", str(cluster))
     pool.until_gone(cluster)
     until_free(pool)

@@ -43,7 +43,7 @@ def test_a_daemon_is_asked_and_not_the_files_of_this_host(pool: RealPool) -> Non
     address = (pool.run_dir / "schedd.address").read_text().splitlines()[0]
     try:
         assert config_val(pool, "MAX_JOBS_PER_OWNER") == (0, "77\n", "")
-        name = pool.tool("condor_status", "-schedd", "-af", "Name").strip()
+        name = pool.until(lambda: pool.tool("condor_status", "-schedd", "-af", "Name").strip(), "the schedd's ad")
         for which in (["-schedd"], ["-startd"], ["-master"], ["-schedd", "-name", name], ["-addr", address]):
             assert config_val(pool, *which, "MAX_JOBS_PER_OWNER") == (0, "100000\n", ""), which
         assert config_val(pool, "-schedd", "NOSUCHPARAM") == (1, "", "Not defined: NOSUCHPARAM\n")

@@ -51,8 +51,11 @@ def used(pool: RealPool, *which: str) -> str:
 
 def test_each_negotiator_hands_out_and_charges_its_own_slots(pool: RealPool) -> None:
     host = pool.tool("condor_config_val", "FULL_HOSTNAME").strip()
-    names = pool.tool("condor_status", "-negotiator", "-af", "Name").split()
-    assert sorted(names) == sorted([host, f"FAST@{host}"])
+
+    def negotiators() -> list[str]:
+        return sorted(pool.tool("condor_status", "-negotiator", "-af", "Name").split())
+
+    pool.until(lambda: negotiators() == sorted([host, f"FAST@{host}"]), "the ads of both negotiators")
     cluster = pool.submit(f"{JOB}queue 5\n")
     pool.until(lambda: places(pool, cluster) == {"slot1": 2, "slot2": 2}, "two jobs in each slice")
     for which in (("-name", host), ("-name", "FAST"), ("-name", f"FAST@{host}")):

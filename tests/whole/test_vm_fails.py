@@ -49,8 +49,7 @@ def test_a_machine_that_fails_has_no_virtual_machines_until_a_trial_shows_that_i
         slot = pool.machine()
         assert slot.eval("OfflineUniverses") == ["VM", 13]
         assert slot.eval_int("VMOfflineTime", 0) > 0
-        (job,) = pool.jobs(str(cluster))
-        assert job.eval("JobStatus") == 1, "the job waits for a machine that can"
+        pool.until_status(cluster, 1)  # it waits for a machine that can
         broken.unlink()
         (ad,) = pool.until_done(cluster)
         assert (ad.eval("ExitCode"), ad.eval("NumJobStarts")) == (0, 1)
