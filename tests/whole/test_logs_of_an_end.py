@@ -20,6 +20,7 @@ queue 2
 CONCLUDED = "schedd.final_committed"
 """Where a schedd dies that has made the end of a job durable, and has told nobody yet."""
 STAYS = "echo begun >> begun; sleep 1000"
+WAITS = "echo begun >> begun; while [ ! -e go ]; do sleep 0.1; done"
 IN_PEACE = [
     ("Owner/Idle -> Claimed/Idle", "claimed by a schedd"),
     ("Claimed/Idle -> Claimed/Busy", "claim activated"),
@@ -95,11 +96,11 @@ def _submit(pool: RealPool, name: str, script: str) -> tuple[int, Path]:
     return pool.submit(JOB.format(script=script), cwd=home), home
 
 
-def _run(pool: RealPool, name: str) -> int:
-    cluster, home = _submit(pool, name, STAYS)
+def _run(pool: RealPool, name: str, script: str = STAYS) -> tuple[int, Path]:
+    cluster, home = _submit(pool, name, script)
     pool.until(lambda: (home / "begun").exists() and (home / "begun").read_text() == "begun\n" * 2, "jobs to begin")
     pool.until_status(cluster, RUNNING, count=2)
-    return cluster
+    return cluster, home
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -121,7 +122,7 @@ def test_a_slot_that_cannot_run_its_job_is_released_and_not_preempted(pool: Real
 @pytest.mark.parametrize("verb", ["rm", "hold", "vacate_job"])
 def test_a_slot_whose_job_was_called_back_is_released_and_not_preempted(pool: RealPool, verb: str) -> None:
     told = Told(pool)
-    cluster = _run(pool, verb)
+    cluster, _ = _run(pool, verb)
     if verb == "vacate_job":  # where it shall not run again at once
         pool.tool("condor_qedit", str(cluster), "Requirements", "false")
     pool.tool(f"condor_{verb}", str(cluster))
@@ -132,12 +133,13 @@ def test_a_slot_whose_job_was_called_back_is_released_and_not_preempted(pool: Re
 
 def test_a_job_that_the_machine_evicts_is_told_to_leave_once(pool: RealPool) -> None:
     told = Told(pool)
-    cluster = _run(pool, "evicted")
+    cluster, _ = _run(pool, "evicted")
     pool.tool("condor_qedit", str(cluster), "Requirements", "false")
     pool.tool("condor_vacate", "-graceful")
     told.until_slots_are_free()
     assert told.endings() == ["evicted", "evicted"]
     assert told.since("StartLog").count("must leave") == 2
+    pool.until(lambda: told.since("SchedLog").count(": vacating: ") >= 2, "the schedd to hear of it")
     assert told.since("SchedLog").count(": vacating: ") == 2
     pool.tool("condor_rm", str(cluster))
 
@@ -146,8 +148,10 @@ def test_p5_slots_whose_jobs_had_ended_are_given_back_in_peace_by_the_schedd_tha
     pool: RealPool,
 ) -> None:
     told, before = Told(pool), pool.pid_of("schedd")
+    # Both run before one ends: a slot that is only being claimed when the schedd dies has another way.
+    cluster, home = _run(pool, "crash", WAITS)
     _marker(pool).unlink()
-    cluster, _ = _submit(pool, "crash", "exit 0")
+    (home / "go").touch()
     pool.until(_marker(pool).exists, "the schedd to die")
     pool.until(lambda: pool.pid_of("schedd") not in (0, before), "another schedd")
     assert [ad.eval_int("ExitCode") for ad in pool.until_done(cluster)] == [0, 0]
