@@ -77,8 +77,8 @@ def _entered(pool: RealPool) -> list[str]:
     pool.until(lambda: [ad for ad in pool.slots() if ad.eval("HasSingularity") is True], "the program to be tried")
     cluster = pool.submit(JOB.format(image=image), cwd=pool.place("home"))
     pool.until(lambda: [ad for ad in pool.jobs() if ad.eval_int("JobStatus") == 2], "the job to run")
-    # The job's first sign of life: until then its program is another.
-    pool.tool("condor_ssh_to_job", str(cluster), "while [ ! -e ready ]; do sleep 0.1; done")
+    # The job's first sign of life: until then its program is another, or not there yet.
+    pool.tool("condor_ssh_to_job", "-auto-retry", str(cluster), "while [ ! -e ready ]; do sleep 0.1; done")
     said = pool.tool("condor_ssh_to_job", str(cluster), f'echo "$WORD"; pwd; {LOOK}; touch over')
     (job,) = pool.until_done(cluster)
     assert job.eval_int("ExitCode") == 0

@@ -35,7 +35,7 @@ def test_a_job_of_higher_priority_starts_before_those_that_wait_longer(pool: Rea
     ]
     (place / "go").touch()
     for cluster in clusters:
-        pool.until(lambda cluster=cluster: not pool.statuses(cluster), f"the end of cluster {cluster}")
+        pool.until_gone(cluster)
     order = (place / "order").read_text().split()
     # What does not fit the slot that was cut out for the first job waits until the claim is given back.
     assert order == ["low", "dag", "high", "late", *["low"] * 5, "huge"]

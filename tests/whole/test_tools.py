@@ -169,9 +169,11 @@ def test_every_daemon_says_how_busy_it_is_and_where(pool: RealPool) -> None:
 
 def test_condor_wait_says_that_a_job_is_held_and_knows_no_job_that_is_not_in_the_log(pool: RealPool) -> None:
     home = pool.place("waits")
-    held = pool.submit("executable = /bin/sleep\narguments = 600\nlog = waits.log\nhold = true\nqueue\n", cwd=home)
+    never = "executable = /bin/sleep\nrequirements = false\n"  # one that runs is held when it has left its slot
+    held = pool.submit(f"{never}log = waits.log\nhold = true\nqueue\n", cwd=home)
     pool.tool("condor_release", str(held))
     pool.tool("condor_hold", "-reason", "for a test", str(held))
+    pool.until(lambda: "for a test" in (home / "waits.log").read_text(), "the hold in the log")
     program = Path(sys.executable).with_name("condor_wait")
 
     def wait(*argv: str) -> tuple[int, str, str]:
