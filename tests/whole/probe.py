@@ -1,6 +1,7 @@
 """A job that shows what happened to it, for tests that kill what runs it.
 
 It takes a lock that dies with its process (two at once would say so), and writes a line when it begins and when it ends.
+One that a test wants to find at work runs until it is told to end: no time is long enough on a busy machine.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ PROBE = """#!/bin/sh
 exec 9> lock
 flock -n 9 || echo overlap >> trace
 echo begin >> trace
-sleep "$1"
+if [ "$1" = told ]; then until [ -e end ]; do sleep 0.1; done; else sleep "$1"; fi
 echo end >> trace
 echo done
 """
 DESCRIPTION = """executable = probe.sh
-arguments = {seconds}
+arguments = {runs}
 output = out
 error = err
 log = log
@@ -39,9 +40,9 @@ queue
 
 
 class Probe:
-    """One job's directory, and what can be read off it."""
+    """One job's directory, and what can be read off it. `seconds`: how long it runs; None: until it is told to end."""
 
-    def __init__(self, pool: RealPool, seconds: float = 1.0, more: str = "") -> None:
+    def __init__(self, pool: RealPool, seconds: float | None = 1.0, more: str = "") -> None:
         self.pool, self.seconds, self.more, self.id = pool, seconds, more, uuid.uuid4().hex
         self.directory = Path(tempfile.mkdtemp(prefix="probe-", dir=pool.directory))
         (self.directory / "probe.sh").write_text(PROBE)
@@ -51,8 +52,13 @@ class Probe:
             os.chown(self.directory, identity["user"], identity["group"])
 
     def submit(self, *, check: bool = True) -> None:
-        text = DESCRIPTION.format(seconds=self.seconds, probe=self.id, more=self.more)
+        runs = "told" if self.seconds is None else self.seconds
+        text = DESCRIPTION.format(runs=runs, probe=self.id, more=self.more)
         self.pool.tool("condor_submit", cwd=self.directory, check=check, text=text)
+
+    def may_end(self) -> None:
+        """Tell it to."""
+        (self.directory / "end").touch()
 
     def in_queue(self) -> list[ClassAd]:
         return [ad for ad in patiently(self.pool, self.pool.jobs) if ad.eval_str("Probe") == self.id]
@@ -60,13 +66,8 @@ class Probe:
     def in_history(self) -> list[ClassAd]:
         return patiently(self.pool, lambda: self.pool.history("-constraint", f'Probe == "{self.id}"'))
 
-    def until_running(self) -> ClassAd:
-        return self.pool.until(
-            lambda: [ad for ad in self.in_queue() if ad.eval_int("JobStatus") == 2], "the probe to run"
-        )[0]
-
     def until_begun(self) -> None:
-        """It has begun, and its schedd has heard of it."""
+        """It has begun, and its schedd has heard of it: for one that is yet to be told to end."""
         self.pool.until(lambda: self.trace()[:1] == ["begin"], "the probe's first line")
         self.pool.until(
             lambda: [ad for ad in self.in_queue() if ad.eval_int("NumJobStarts")], "the start to be counted"

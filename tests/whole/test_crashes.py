@@ -110,7 +110,7 @@ def _is_known(probe: Probe) -> bool:
 def test_p5_a_job_does_not_notice_the_death_of_its_schedd(pool: RealPool, point: str) -> None:
     probe = Probe(pool)
     while not _is_known(probe):  # notes of the job before may be committed, and the schedd die of it, before the submit
-        marker, before = arm(pool, point), pool.pid_of("schedd")
+        before, marker = pool.pid_of("schedd"), arm(pool, point)
         probe.submit(check=False)  # the schedd may die before it has answered, even before the job is durable
         pool.until(marker.exists, f"{point} to fire")
         pool.until(lambda: pool.pid_of("schedd") not in (0, before), "another schedd")  # noqa: B023
@@ -143,11 +143,13 @@ def _starter_of(pool: RealPool, probe: Probe) -> int:
 
 
 def test_p6_when_its_starter_dies_the_job_dies_with_it_and_starts_again(pool: RealPool) -> None:
-    probe = Probe(pool, 3)
+    probe = Probe(pool, None)
     probe.submit()
     probe.until_begun()
     starter = _starter_of(pool, probe)
     os.kill(starter, signal.SIGKILL)
+    pool.until(lambda: probe.trace() == ["begin", "begin"], "another begin")
+    probe.may_end()
     ad = probe.assert_ended_once()
     assert probe.trace() == ["begin", "begin", "end"]
     assert ad["NumJobStarts"] == 2
@@ -169,19 +171,20 @@ def test_p6_what_has_neither_a_group_nor_a_mark_ends_when_its_starter_dies() -> 
         pool.until(lambda: file.exists() and file.read_text().strip(), "the process that hides")
         hidden = int(file.read_text())
         assert b"_CONDOR" not in Path(f"/proc/{hidden}/environ").read_bytes()
-        starter = _parent(hidden)
-        assert Path(f"/proc/{starter}/comm").read_text() == "condor_starter\n"
-        os.kill(starter, signal.SIGKILL)
+        # Once the shell between them has ended.
+        pool.until(lambda: _comm(_parent(hidden)) == b"condor_starter", "the starter to be its parent")
+        os.kill(_parent(hidden), signal.SIGKILL)
         pool.until(lambda: is_zombie(hidden), "the end of the process that hid")
         pool.tool("condor_rm", str(cluster))
 
 
 @pytest.mark.parametrize("daemon", ["collector", "negotiator", "schedd"])
 def test_a_running_job_does_not_notice_the_death_of_another_daemon(pool: RealPool, daemon: str) -> None:
-    probe = Probe(pool, 2)
+    probe = Probe(pool, None)
     probe.submit()
     probe.until_begun()
     pool.restart_of(daemon)
+    probe.may_end()
     ad = probe.assert_ended_once()
     assert ad["NumJobStarts"] == 1
     later = Probe(pool, 0.1)
@@ -190,19 +193,22 @@ def test_a_running_job_does_not_notice_the_death_of_another_daemon(pool: RealPoo
 
 
 def test_p4_a_job_starts_again_after_its_startd_died(pool: RealPool) -> None:
-    probe = Probe(pool, 3)
+    probe = Probe(pool, None)
     probe.submit()
     probe.until_begun()
     pool.restart_of("startd")
+    pool.until(lambda: probe.trace() == ["begin", "begin"], "another begin")
+    probe.may_end()
     probe.assert_ended_once()
 
 
 def test_p1_a_master_that_dies_takes_its_daemons_along_and_loses_no_job(pool: RealPool) -> None:
-    probe = Probe(pool, 3)
+    probe = Probe(pool, None)
     probe.submit()
     probe.until_begun()
     pool.kill()
     assert not pool.processes()
+    probe.may_end()
     pool.start()
     probe.assert_ended_once()
 
@@ -228,7 +234,7 @@ def _parent(pid: int) -> int:
 
 
 def test_jobs_go_on_after_the_zygotes_died(pool: RealPool) -> None:
-    probe = Probe(pool, 2)
+    probe = Probe(pool, None)
     probe.submit()
     probe.until_begun()
     zygotes = _zygotes(pool)
@@ -238,6 +244,7 @@ def test_jobs_go_on_after_the_zygotes_died(pool: RealPool) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+    probe.may_end()
     probe.assert_ended_once()
     later = Probe(pool, 0.1)
     later.submit()

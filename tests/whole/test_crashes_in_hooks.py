@@ -17,8 +17,6 @@ from tests.whole.real_pool import RealPool, real_pool
 from tests.whole.test_crashes_by_stage import zygote_of
 
 HOOKS = ("PREPARE_JOB_BEFORE_TRANSFER", "PREPARE_JOB", "UPDATE_JOB_INFO", "JOB_EXIT")
-UPDATED_S = 8
-"""How long a job runs whose update hook hangs, which begins after a second: nothing waits for that hook."""
 SCRIPT = """#!/bin/sh
 iwd=$(sed -n 's/^Iwd = "\\(.*\\)"$/\\1/p')
 name=$(basename "$0")
@@ -46,8 +44,8 @@ def pool() -> Iterator[RealPool]:
 
 
 def until_hung(pool: RealPool, hook: str) -> tuple[Probe, int]:
-    """A job whose hook hangs, and the hook's process."""
-    probe = Probe(pool, UPDATED_S if hook == "UPDATE_JOB_INFO" else 1, more='+HookKeyword = "SLOW"')
+    """A job whose hook hangs, and the hook's process. Nothing waits for the update hook: then the job does."""
+    probe = Probe(pool, None if hook == "UPDATE_JOB_INFO" else 1, more='+HookKeyword = "SLOW"')
     order = probe.directory / f"hang.{hook}"
     order.touch()
     probe.submit()
@@ -77,6 +75,7 @@ def sleepers(pool: RealPool) -> list[int]:
 
 
 def assert_all_is_well(pool: RealPool, probe: Probe) -> None:
+    probe.may_end()
     probe.assert_ended_once()
     pool.until(lambda: not sleepers(pool), "the end of the hook")
     pool.until(lambda: not list((pool.directory / "execute").iterdir()), "the end of the sandbox")
@@ -128,7 +127,7 @@ def test_a_schedd_that_dies_while_a_hook_runs_is_not_noticed(pool: RealPool) -> 
     probe, pid = until_hung(pool, "PREPARE_JOB")
     pool.restart_of("schedd")
     os.kill(pid, 0)  # the hook has lived on
-    os.kill(sleepers(pool)[0], signal.SIGTERM)
+    os.kill(pool.until(lambda: sleepers(pool), "what the hook has started")[0], signal.SIGTERM)
     ad = probe.assert_ended_once()
     assert probe.trace() == ["begin", "end"]
     assert ad["NumJobStarts"] == 1
