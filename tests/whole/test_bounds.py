@@ -66,6 +66,16 @@ def until_told(pool: RealPool, cluster: int, reason: str) -> None:
     pool.until(told, f"a rejection that says {reason!r}: {pool.jobs(str(cluster))}")
 
 
+def until_shown_claimed(pool: RealPool, name: str) -> ClassAd:
+    """The ad of a slot, once the collector has it as claimed: the job there may run before."""
+
+    def shown() -> list[ClassAd]:
+        return [ad for ad in pool.slots() if (ad.eval_str("Name"), ad.eval_str("State")) == (name, "Claimed")]
+
+    (ad,) = pool.until(shown, f"{name} to be claimed")
+    return ad
+
+
 def running(pool: RealPool, cluster: int) -> int:
     return (pool.statuses(cluster) or []).count(RUNNING)
 
@@ -75,10 +85,8 @@ def test_a_slots_ad_says_in_which_groups_turn_it_was_given_away(pool: RealPool) 
     nobodys = sleepers(pool, 1)
     for cluster, group in ((own, "group_a"), (nobodys, "<none>")):
         (job,) = pool.until_status(cluster, RUNNING)
-        host = job.eval_str("RemoteHost", "")
-        (slot,) = [ad for ad in pool.slots() if ad.eval_str("Name") == host]
-        told = slot.eval_str("RemoteNegotiatingGroup"), slot.eval_bool("RemoteAutoregroup")
-        assert told == (group, False)
+        slot = until_shown_claimed(pool, job.eval_str("RemoteHost", ""))
+        assert (slot.eval_str("RemoteNegotiatingGroup"), slot.eval_bool("RemoteAutoregroup")) == (group, False)
 
 
 def test_a_group_gets_its_quota_and_its_jobs_say_so(pool: RealPool) -> None:
@@ -154,6 +162,7 @@ def test_a_ceiling_bounds_a_submitter_and_its_lease_ends(pool: RealPool) -> None
     user = ad.eval_str("User", "")
     assert admin(pool, "condor_userprio", "-setceiling", user, "2") == f"The ceiling of {user} was set to 2\n"
     more = sleepers(pool, 4)
+    pool.until_status(more, RUNNING)
     until_told(pool, more, f"the ceiling of {user} allows no more than 2")
     assert running(pool, more) == 1
     admin(pool, "condor_userprio", "-setceiling", user, "-1")

@@ -57,6 +57,7 @@ def pool() -> Iterator[RealPool]:
 def test_functions_of_the_site_work_in_tools_and_in_the_collector(pool: RealPool) -> None:
     days = time.strftime("%Y-%m-%d"), pool.tool("condor_status", "-format", "%s\n", "todays_date()", "-limit", "1")
     assert days[1].strip() in (days[0], time.strftime("%Y-%m-%d"))
+    pool.until(lambda: pool.tool("condor_status", "-master", "-af", "Name"), "the master's ad")
     assert pool.tool("condor_status", "-master", "-af", "Name", "-constraint", "double(21) == 42").strip()
     assert not pool.tool("condor_status", "-master", "-af", "Name", "-constraint", "triple(21) == 42").strip()
     assert pool.tool("condor_status", "-master", "-af", 'python_invoke("site_functions", "triple", 4)').strip() == "12"

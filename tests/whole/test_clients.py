@@ -53,6 +53,17 @@ class Shell:
         assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def until_two_are_claimed(self) -> None:
+        """Wait until the collector knows the slots of the running cluster, and no more those of jobs that are removed."""
+
+        def are() -> bool:
+            slots = self.pool.slots()
+            claimed = [ad for ad in slots if ad.eval_str("State") == "Claimed"]
+            cpus = [ad.eval_int("Cpus") for ad in slots if ad.eval_bool("PartitionableSlot")]
+            return (len(claimed), cpus) == (2, [2])
+
+        self.pool.until(are, "the slots of two jobs, and no other")
+
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
@@ -167,6 +178,7 @@ def _glidein(shell: Shell) -> None:
     status = ElementTree.fromstring(shell("condor_status -any -l -xml"))
     types = {text.text for ad in status for text in ad.findall("a[@n='MyType']/s")}
     assert {"Machine", "Scheduler", "Collector"} <= types
+    shell.until_two_are_claimed()
     states = shell("condor_status -format '%s ' Name -format '%s\\n' State -constraint 'State == \"Claimed\"'")
     assert [line.split()[1] for line in states.splitlines()] == ["Claimed"] * 2
 
@@ -214,6 +226,7 @@ def _tardis(shell: Shell) -> None:
         f"condor_status -af:t Machine DaemonStartTime -constraint 'Machine == \"{machine}\"' -master"
     ).splitlines()
     assert int(master.split("\t")[1]) > 0
+    shell.until_two_are_claimed()
     share = "'Real(TotalSlotCpus-Cpus)/TotalSlotCpus'"
     said = shell(
         f"condor_status -af:t Machine Name State TardisDroneUuid {share} -constraint 'PartitionableSlot=?=True'"

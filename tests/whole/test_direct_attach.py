@@ -62,14 +62,14 @@ def test_as_many_run_together_as_there_is_room_for(attached: RealPool) -> None:
 
 def test_the_pool_sees_whose_the_slots_are(attached: RealPool) -> None:
     (schedd,) = attached.tool("condor_status", "-schedd", "-af", "Name").split()
-    slot = attached.until(lambda: attached.slots(), "the slot")[0]
+    slot = attached.machine()
     assert slot.eval_str("IsDirectAttach") == schedd
     assert slot.eval_str("Start") == f"Directly attached to schedd {schedd}"
 
 
 def test_a_schedd_that_comes_back_is_given_the_slots_again(attached: RealPool) -> None:
     running = attached.submit("executable = /bin/sleep\narguments = 600\nqueue\n")
-    attached.until_status(running, 2)
+    attached.until(lambda: attached.jobs(str(running))[0].eval_int("NumJobStarts") == 1, "the start of its program")
     attached.restart_of("schedd")
     done = attached.until_done(attached.submit(f"{SLEEP}queue 2\n"))
     assert [ad.eval_int("ExitCode") for ad in done] == [0, 0]

@@ -35,17 +35,17 @@ def full(two: dict[str, FlockHost]) -> Iterator[tuple[FlockHost, FlockHost]]:
 
 
 @contextmanager
-def knobs(pool: FlockHost, **changed: str) -> Iterator[None]:
-    """Other knobs for the time of the block."""
+def knobs(pool: FlockHost, daemon: str, **changed: str) -> Iterator[None]:
+    """Other knobs for the time of the block, of a daemon that is told itself: it has read them when the tool returns."""
     config = pool.directory / "config"
     before = config.read_text()
     configure(pool, changed)
-    pool.as_administrator("condor_reconfig")
+    pool.as_administrator("condor_reconfig", "-daemon", daemon)
     try:
         yield
     finally:
         config.write_text(before)
-        pool.as_administrator("condor_reconfig")
+        pool.as_administrator("condor_reconfig", "-daemon", daemon)
 
 
 def submitters(pool: FlockHost) -> list[ClassAd]:
@@ -71,7 +71,7 @@ def test_a_job_without_a_slot_at_home_runs_in_the_other_pool(full: tuple[FlockHo
     assert [ad.eval_str("SubmitterTag") for ad in (*submitters(a), *submitters(b))] == ["", b.where_it_was]
     ad = a.until(lambda: (found := schedd_ad(a)).eval_int("TotalFlockedJobs") == 1 and found, "the schedd's ad")
     assert ad.eval_int("TotalRunningJobs") == 2
-    (slot,) = (ad for ad in b.slots() if ad.eval_str("State") == "Claimed")
+    (slot,) = b.until(lambda: [ad for ad in b.slots() if ad.eval_str("State") == "Claimed"], "the slot's ad")
     assert slot.eval_str("RemoteUser", "").endswith("@a.test")
 
 
@@ -94,7 +94,7 @@ def test_its_files_go_there_and_come_home(full: tuple[FlockHost, FlockHost]) -> 
 
 def test_where_jobs_do_not_flock_by_default_those_go_that_name_the_pool(full: tuple[FlockHost, FlockHost]) -> None:
     a, b = full
-    with knobs(a, FLOCK_BY_DEFAULT="false"):
+    with knobs(a, "schedd", FLOCK_BY_DEFAULT="false"):
         stays = a.submit(f"{LONG}{FILES}queue\n")
         goes = a.submit(f'{LONG}{FILES}+FlockTo = "{b.where_it_was}"\nqueue\n')
         a.until_status(goes, 2)
@@ -104,7 +104,7 @@ def test_where_jobs_do_not_flock_by_default_those_go_that_name_the_pool(full: tu
 
 def test_the_lending_owners_policy_wins(full: tuple[FlockHost, FlockHost]) -> None:
     a, b = full
-    with knobs(b, START="TARGET.RequestMemory < 100"):
+    with knobs(b, "startd", START="TARGET.RequestMemory < 100"):
         refused = a.submit(f"{LONG}{FILES}request_memory = 128\nqueue\n")
         taken = a.submit(f"{LONG}{FILES}queue\n")
         a.until_status(taken, 2)
@@ -134,7 +134,7 @@ def test_pools_come_and_go_with_a_reconfiguration(full: tuple[FlockHost, FlockHo
     a, b = full
     (runs,) = a.until_status(a.submit(f"{LONG}{FILES}queue\n"), 2)
     assert runs.eval_str("RemotePool") == b.where_it_was
-    with knobs(a, FLOCK_TO=""):
+    with knobs(a, "schedd", FLOCK_TO=""):
         a.until(lambda: submitters(b) == [], "the end of what the other pool is told")
         stays = a.submit(f"{LONG}{FILES}queue\n")
         a.until(lambda: figures(submitters(a)) == [(2, 1, 1)], "what waits at home")
@@ -146,8 +146,10 @@ def test_pools_come_and_go_with_a_reconfiguration(full: tuple[FlockHost, FlockHo
 
 def test_jobs_flock_although_the_home_pool_has_no_negotiator(two: dict[str, FlockHost]) -> None:
     a, b = two["a"], two["b"]
+    negotiator = a.pid_of("negotiator")
     a.as_administrator("condor_off", "-daemon", "negotiator")
     try:
+        a.until(lambda: negotiator not in a.processes(), "the end of the negotiator")
         (job,) = a.until_status(a.submit(f"{LONG}{FILES}queue\n"), 2)
         assert job.eval_str("RemotePool") == b.where_it_was
     finally:

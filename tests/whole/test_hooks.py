@@ -387,10 +387,15 @@ def test_values_of_cron_jobs_enter_slot_ads_and_start_at_once(site: Site) -> Non
     out.with_suffix(".new").write_text('Hour = "now"\nSlotId = 7\n- seven\nEverywhere = 5\n')
     out.with_suffix(".new").rename(out)
     site.pool.until_done(cluster)
-    shown = {ad.eval_int("SlotID"): ad for ad in site.pool.slots()}
-    assert shown[7].eval_str("Hour") == "now"
-    assert "Hour" not in shown[6]
-    assert {ad.eval_int("Everywhere") for ad in shown.values()} == {5}
+
+    def shown() -> dict[int, ClassAd]:
+        """The slots' ads, once all of them have the value that is everywhere: each comes to the collector by itself."""
+        ads = {ad.eval_int("SlotID", 0): ad for ad in site.pool.slots()}
+        return ads if {ad.eval_int("Everywhere") for ad in ads.values()} == {5} else {}
+
+    slots = site.pool.until(shown, "the value in all slots' ads")
+    assert slots[7].eval_str("Hour") == "now"
+    assert "Hour" not in slots[6]
 
 
 def test_the_schedds_ad_shows_what_its_cron_jobs_say(site: Site) -> None:
