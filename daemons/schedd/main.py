@@ -199,6 +199,7 @@ class Schedd:
         """The knobs may say something else now."""
         self.point.reconfigured(ScheddSettings.read(config, self.start.host))
         self._say_what_is_ignored()
+        self.core.reconfigured()
         self.claims.leave_no_more_than(self.point.settings.jobs_running_max)
         self.flocking.reconfigured()
         self.tasks.start(self.timer.set_clocks)

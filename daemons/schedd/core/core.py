@@ -92,7 +92,7 @@ class Core:
         self._mailer = mailer
         self._listeners = Listeners()
         self.executions = Executions(point)
-        self.autoclusters = Autoclusters(point.queue, point.settings.significant)
+        self.autoclusters = Autoclusters(point.queue, point.settings.significant, point.settings.insignificant)
         self.waiting = Waiting(self.autoclusters)
         self._unsorted = trio.Event()
         """Set when what waits is to be sorted anew, and that takes long."""
@@ -259,6 +259,14 @@ class Core:
         """Sort what waits anew where more matters than before: at once, or if it takes long, beside everything else."""
         if self.waiting.is_stale and not self._unsorted.is_set() and self.waiting.sort_some(SORTED_AT_ONCE):
             self._unsorted.set()
+
+    def reconfigured(self) -> None:
+        """Jobs may be alike in other things now."""
+        generation = self.autoclusters.generation
+        self.autoclusters.configure(self.settings.significant, self.settings.insignificant)
+        if self.autoclusters.generation != generation:
+            self.sort_waiting()
+            self.work_changed(True)
 
     async def keep_sorted(self) -> None:
         """Do what of that takes long."""

@@ -68,6 +68,7 @@ class ScheddSettings:
     alives_missed_max: int
     history_rows_max: int
     significant: tuple[str, ...]
+    insignificant: tuple[str, ...]
     system: SystemPolicy
     admission: SubmitRules
     log_form: Form
@@ -109,6 +110,7 @@ class ScheddSettings:
             known_users_only=config.bool("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
             email_domain=config.str("EMAIL_DOMAIN") or config.str("UID_DOMAIN", default=host) or host,
             significant=tuple(config.list("ADD_SIGNIFICANT_ATTRIBUTES", default=[])),
+            insignificant=tuple(config.list("REMOVE_SIGNIFICANT_ATTRIBUTES", default=[])),
             system=system_policy(config, edits.not_users),
             admission=admission(config, edits.no_transforms),
             log_form=read_form(config.list("DEFAULT_USERLOG_FORMAT_OPTIONS", default=[])),

@@ -25,15 +25,16 @@ Look = str | bool
 class Reading:
     """What some attributes of an ad read: of the ad itself (`own`, they among it) and of another (`theirs`).
 
-    All names are in lower case.
+    `lacking`: what was looked for in the ad itself, and is not there. All names are in lower case.
     """
 
-    __slots__ = ("_looks", "own", "theirs")
+    __slots__ = ("_looks", "lacking", "own", "theirs")
 
     def __init__(self, ad: ClassAd, names: tuple[str, ...]) -> None:
         walk = Walk(ad.attrs)
         walk.attributes(names)
         self.own = frozenset(walk.internal)
+        self.lacking = frozenset(walk.absent)
         self.theirs = frozenset(walk.external)
         self._looks = tuple((key, _look(ad, key)) for key in (*walk.internal, *walk.absent))
 

@@ -1,8 +1,9 @@
 """Jobs that look alike to every slot.
 
 Two jobs are of one autocluster when they agree in all *significant* attributes: those that jobs' Requirements and Rank
-read, those that slots read of jobs, and those that SIGNIFICANT_ATTRIBUTES adds. When a slot is met that reads one more,
-all that waits is sorted anew (`generation`; `pool/jobs/waiting/groups.py`).
+read, those that slots read of jobs, unless REMOVE_SIGNIFICANT_ATTRIBUTES has them, and those of
+ADD_SIGNIFICANT_ATTRIBUTES. When a slot is met that reads one more, all that waits is sorted anew (`generation`;
+`pool/jobs/waiting/groups.py`).
 """
 
 from __future__ import annotations
@@ -86,16 +87,25 @@ SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimit
 class Autoclusters:
     """Gives each job the number of its autocluster."""
 
-    def __init__(self, queue: JobQueue, configured: Iterable[str] = ()) -> None:
+    def __init__(self, queue: JobQueue, added: Iterable[str] = (), removed: Iterable[str] = ()) -> None:
         self._queue = queue
-        self.configured = frozenset(name.lower() for name in configured)
-        self._significant: set[str] = set(ALWAYS | self.configured)
+        self._added, self._removed = _lower(added), _lower(removed)
+        self._significant: set[str] = set((ALWAYS | self._added) - self._removed)
         self._of_slots: set[str] = set()
         """What is significant for slots alone."""
         self.generation = 1
         self._numbers: dict[tuple[object, ...], int] = {}
         self._jobs, self._slots = Readings("Requirements", "Rank"), Readings(*SLOT_EXPRESSIONS)
         self._next = 1
+
+    def configure(self, added: Iterable[str], removed: Iterable[str]) -> None:
+        """ADD_SIGNIFICANT_ATTRIBUTES and REMOVE_SIGNIFICANT_ATTRIBUTES say this now."""
+        before = self._added, self._removed
+        self._added, self._removed = _lower(added), _lower(removed)
+        if (self._added, self._removed) != before:
+            kept = self._significant - before[0]
+            self._significant = (kept | ALWAYS | self._added) - self._removed
+            self._sort_anew()
 
     @property
     def significant(self) -> frozenset[str]:
@@ -112,7 +122,7 @@ class Autoclusters:
 
     def learn_names(self, names: Iterable[str]) -> bool:
         """A slot reads these, or a negotiator: all that it reads by now; whether that is news, as above."""
-        read = {name.lower() for name in names}
+        read = _lower(names) - self._removed
         new = self._news(read)
         if len(self._of_slots) + len(new) > SLOT_NAMES_MAX:  # most of them are of slots that are gone
             self._significant -= self._of_slots
@@ -152,9 +162,10 @@ class Autoclusters:
         return job.may_have(self._significant)
 
     def _learn_job(self, ad: ClassAd) -> None:
-        own = self._jobs.of(ad).own
-        self._of_slots -= own
-        self._add(self._news(own))
+        reading = self._jobs.of(ad)
+        read = reading.own | reading.lacking  # what the cluster lacks, one of its jobs may have, or get as it runs
+        self._of_slots -= read
+        self._add(self._news(read))
 
     def _news(self, names: Set[str]) -> Set[str]:
         return names - self._significant - SCOPE_NAMES
@@ -163,9 +174,12 @@ class Autoclusters:
         if not new:
             return False
         self._significant |= new
+        self._sort_anew()
+        return True
+
+    def _sort_anew(self) -> None:
         self.generation += 1
         self._numbers.clear()
-        return True
 
     def _number(self, ad: ClassAd) -> int:
         key = tuple(_key(ad.get(name)) for name in sorted(self._significant))
@@ -179,6 +193,10 @@ class Autoclusters:
         """What the negotiator is told of a job: its ad less what no slot could care about."""
         hidden = NOT_ANNOUNCED - self._significant
         return ad.project(name for name in ad if name.lower() not in hidden)
+
+
+def _lower(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
 
 
 def is_timeless(job: ClassAd, slot: ClassAd) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pool.base.ids import JobId
 from pool.classad import expr
 from pool.jobs.queue.store import WriteBatch
 from protocol.messages.collector import QueryAds
+from protocol.messages.common import Reconfigure
 from protocol.messages.offers import Rejection, RejectRequests
 from protocol.messages.schedd import (
     Action,
@@ -130,6 +132,23 @@ async def test_an_idle_job_says_why_it_has_no_slot(tmp_path: Path, autojump_cloc
             await peer.call(EditJobs(select=Selection(ids=["1.0"]), assignments={"Note": "1"}))
         ad = await bench.ad("1.0")
         assert (ad["LastRejMatchReason"], ad["AutoClusterId"]) == ("no match found", request.autocluster)
+
+
+async def test_jobs_are_alike_in_what_is_configured_now(tmp_path: Path, autojump_clock: Clock) -> None:
+    async with a_bench(tmp_path) as bench:
+        await bench.submit(a_job(Grade=1), {}, {"Grade": 2})
+
+        async def until_kinds(count: int) -> None:
+            await bench.until(lambda: bench.announced is not None and len(bench.announced.requests) == count)
+
+        await until_kinds(1)
+        for added, kinds in (("Grade", 2), ("", 1)):
+            start = bench.host.daemons["schedd"]
+            overrides = {**start.source.overrides, "ADD_SIGNIFICANT_ATTRIBUTES": added}
+            start.source = replace(start.source, overrides=overrides)
+            async with bench.host.connected("schedd") as peer:
+                await peer.call(Reconfigure())
+            await until_kinds(kinds)
 
 
 async def test_edits_are_checked_before_anything_is_set(tmp_path: Path, autojump_clock: Clock) -> None:

@@ -127,6 +127,43 @@ def test_slots_of_ever_new_policies_do_not_have_jobs_compared_in_ever_more() -> 
     assert {name.lower() for name in told} <= bench.autoclusters.significant
 
 
+@pytest.mark.parametrize("read", ["MY.LastRemoteHost", "LastRemoteHost"])
+def test_what_a_job_gets_that_its_cluster_lacks_tells_apart_where_requirements_read_it(read: str) -> None:
+    bench = Bench()
+    new, known, other = bench.add({}, {}, {}, Requirements=expr(f"TARGET.Name =!= {read}"))
+    alike = {bench.autoclusters.number_of(job) for job in (new, known, other)}
+    assert len(alike) == 1
+    bench.queue.change(known, {"LastRemoteHost": "slot1@a"})
+    bench.queue.change(other, {"LastRemoteHost": "slot1@b"})
+    numbers = [bench.autoclusters.number_of(job) for job in (new, known, other)]
+    assert len(set(numbers)) == 3
+
+
+def test_jobs_whose_requirements_read_their_numbers_are_not_alike() -> None:
+    bench = Bench()
+    jobs = bench.add({}, {}, Requirements=expr("TARGET.SlotID == ProcId"))
+    assert len({bench.autoclusters.number_of(job) for job in jobs}) == 2
+
+
+def test_what_is_configured_adds_to_what_slots_read_and_removes_from_it() -> None:
+    bench = Bench()
+    jobs = bench.add({"Color": "red", "MemoryUsage": 1}, {"Color": "blue", "MemoryUsage": 2})
+
+    def kinds() -> int:
+        return len({bench.autoclusters.number_of(job) for job in jobs})
+
+    bench.autoclusters.configure([], ["memoryusage"])
+    assert not bench.autoclusters.learn_slot(ClassAd({"Start": expr("MemoryUsage < 7")}))
+    assert kinds() == 1
+    bench.autoclusters.configure(["COLOR"], ["MemoryUsage"])
+    assert kinds() == 2
+    bench.autoclusters.configure([], ["MemoryUsage"])
+    assert kinds() == 1
+    bench.add(Requirements=expr("TARGET.Memory > MemoryUsage"), MemoryUsage=3)
+    assert [bench.autoclusters.number_of_cluster(one) for one in bench.queue.clusters.values()]
+    assert kinds() == 2, "what jobs themselves read counts"
+
+
 def test_jobs_that_are_added_together_wait_as_those_that_are_added_one_by_one() -> None:
     together, alone = Bench(), Bench()
     for bench in (together, alone):
