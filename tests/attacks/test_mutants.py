@@ -31,7 +31,7 @@ GROWTH_BYTES = 50 * 2**20
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    with real_pool(MASTER_BACKOFF_CEILING=1, NETWORK_INTERFACE="127.0.0.1") as pool:
+    with real_pool(MASTER_BACKOFF_CEILING=1, NETWORK_INTERFACE="127.0.0.1", SHARED_PORT_PORT=0) as pool:
         yield pool
 
 
