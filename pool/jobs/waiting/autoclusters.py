@@ -16,6 +16,7 @@ from pool.classad.eval.expression import node_of
 from pool.classad.eval.readings import Readings
 from pool.classad.eval.references import reads
 from pool.classad.values.attrs import SCOPE_NAMES
+from pool.classad.values.kept import Kept
 from pool.classad.values.value import PLAIN
 from pool.jobs.queue.cluster import Cluster, Job, any_may_have
 from pool.jobs.queue.job_queue import JobQueue
@@ -81,6 +82,9 @@ FOLLOWED_MAX: Final = 4
 """How often an expression may lead from one ad of a match to the other."""
 SLOT_NAMES_MAX: Final = 1000
 """How many attributes are significant for slots alone, also for such that are gone; a negotiator tells of fewer."""
+NUMBERS_BYTES_MAX: Final = 64 << 20
+"""Of what jobs have looked like. Jobs that look as others did whom that has forgotten get another number than they."""
+_BYTES_EACH: Final = 500
 SLOT_EXPRESSIONS: Final = ("Requirements", "Start", "Rank", "WithinResourceLimits")
 
 
@@ -94,7 +98,7 @@ class Autoclusters:
         self._of_slots: set[str] = set()
         """What is significant for slots alone."""
         self.generation = 1
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._numbers: Kept[tuple[object, ...], int] = Kept(NUMBERS_BYTES_MAX)
         self._jobs, self._slots = Readings("Requirements", "Rank"), Readings(*SLOT_EXPRESSIONS)
         self._next = 1
 
@@ -179,14 +183,15 @@ class Autoclusters:
 
     def _sort_anew(self) -> None:
         self.generation += 1
-        self._numbers.clear()
+        self._numbers = Kept(NUMBERS_BYTES_MAX)
 
     def _number(self, ad: ClassAd) -> int:
         key = tuple(_key(ad.get(name)) for name in sorted(self._significant))
-        number = self._numbers.get(key)
+        number = self._numbers.find(key)
         if number is None:
-            number = self._numbers[key] = self._next
+            number = self._next
             self._next += 1
+            self._numbers.put(key, number, _BYTES_EACH + sum(len(one) for one in key if isinstance(one, str)))
         return number
 
     def representative(self, ad: ClassAd) -> ClassAd:

@@ -10,7 +10,7 @@ from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack
 from pool.jobs.vocabulary.priority import priority_of
 from pool.jobs.vocabulary.states import JobStatus
-from pool.jobs.waiting.autoclusters import SLOT_NAMES_MAX, Autoclusters, is_timeless
+from pool.jobs.waiting.autoclusters import NUMBERS_BYTES_MAX, SLOT_NAMES_MAX, Autoclusters, is_timeless
 from pool.jobs.waiting.groups import Waiting
 
 ANN = "ann@here"
@@ -162,6 +162,22 @@ def test_what_is_configured_adds_to_what_slots_read_and_removes_from_it() -> Non
     bench.add(Requirements=expr("TARGET.Memory > MemoryUsage"), MemoryUsage=3)
     assert [bench.autoclusters.number_of_cluster(one) for one in bench.queue.clusters.values()]
     assert kinds() == 2, "what jobs themselves read counts"
+
+
+def test_what_jobs_of_long_ago_looked_like_is_forgotten_and_not_what_many_look_like() -> None:
+    bench = Bench()
+    (common,) = bench.add()
+    text = "x" * 100_000
+
+    def number_of(ad: ClassAd) -> int:
+        return bench.autoclusters.number_of_cluster(Cluster(1, ad, user=ANN, owner="ann"))
+
+    first, others = number_of(common.cluster.ad), set()
+    for number in range(1500):
+        others.add(number_of(ClassAd({"Rank": f"{number}{text}"})))
+        assert number_of(common.cluster.ad) == first
+    assert len(others) == 1500
+    assert len(bench.autoclusters._numbers) * len(text) < NUMBERS_BYTES_MAX
 
 
 def test_jobs_that_are_added_together_wait_as_those_that_are_added_one_by_one() -> None:
