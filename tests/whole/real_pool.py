@@ -155,17 +155,20 @@ class RealPool:
     def tool(self, *argv: str, cwd: Path | None = None, check: bool = True, text: str | None = None) -> str:
         """Run one of our programs; its standard output. With `check`, a failure shows what it said."""
         program = Path(sys.executable).with_name(argv[0])
-        found = subprocess.run(
-            [str(program), *argv[1:]],
-            cwd=cwd or self.directory,
-            env=self.env(),
-            input=text or "",
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-            **as_account(self.user),
-        )
+        try:
+            found = subprocess.run(
+                [str(program), *argv[1:]],
+                cwd=cwd or self.directory,
+                env=self.env(),
+                input=text or "",
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE_S,
+                check=False,
+                **as_account(self.user),
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NotInTime(f"{' '.join(argv)}: {error}\n{error.stdout}{error.stderr}{self.logs()}") from None
         if check and found.returncode != 0:
             raise AssertionError(
                 f"{' '.join(argv)}: status {found.returncode}\n{found.stdout}{found.stderr}{self.logs()}"
