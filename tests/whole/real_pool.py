@@ -168,7 +168,7 @@ class RealPool:
                 **as_account(self.user),
             )
         except subprocess.TimeoutExpired as error:
-            raise NotInTime(f"{' '.join(argv)}: {error}\n{error.stdout}{error.stderr}{self.logs()}") from None
+            raise NotInTime(f"{' '.join(argv)}: {error}\n{error.stdout!r} {error.stderr!r}\n{self.logs()}") from None
         if check and found.returncode != 0:
             raise AssertionError(
                 f"{' '.join(argv)}: status {found.returncode}\n{found.stdout}{found.stderr}{self.logs()}"
