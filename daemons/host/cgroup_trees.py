@@ -123,7 +123,7 @@ def _make(above: str, inner: str) -> None:
     """A group below another, which jobs may look into, whatever this process's umask."""
     for part in inner.strip("/").split("/"):
         above = os.path.join(above, part)
-        if not os.path.isdir(above):
+        with suppress(FileExistsError):  # made before, or just now by another startd of this machine
             os.mkdir(above)
             os.chmod(above, 0o755)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,24 @@ def test_processes_that_begin_and_end_while_they_are_moved_cost_no_groups(
     usable = cgroup_trees.usable_trees("htcondor")
     assert (usable.version, usable.mounts) == (2, (("", str(own)),))
     assert processes == []
+
+
+def test_a_group_that_another_startd_makes_at_the_same_moment_costs_no_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controllers = [(name, str(tmp_path / name)) for name in ("memory", "pids")]
+    for _, mount in controllers:
+        Path(mount).mkdir()
+    make = os.mkdir
+
+    def mkdir(path: str) -> None:
+        if path.endswith("/htcondor") and not os.path.exists(path):
+            make(path)  # the other one's
+        make(path)
+
+    monkeypatch.setattr(cgroup_trees, "all_trees", lambda _lines: [Trees(1, tuple(controllers))])
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    assert cgroup_trees.usable_trees("htcondor").mounts == tuple(controllers)
 
 
 class Kernel:
