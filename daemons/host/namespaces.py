@@ -293,12 +293,17 @@ def _cover(directory: str, staging: str) -> None:
         raise IsolationError(f"{directory} has too many entries for a place to be made among them")
     target = directory if directory != "/" else staging
     with ExitStack() as opened:
-        # Cloned before anything lies over them.
-        found = [(name, os.lstat(os.path.join(directory, name))) for name in names]
-        clones = {
-            name: _clone(opened, os.path.join(directory, name)) for name, st in found if not stat.S_ISLNK(st.st_mode)
-        }
-        links = {name: os.readlink(os.path.join(directory, name)) for name in names if name not in clones}
+        # Cloned before anything lies over them; what was removed since it was listed is not there.
+        found, clones, links = list[tuple[str, os.stat_result]](), dict[str, int](), dict[str, str]()
+        for name in names:
+            path = os.path.join(directory, name)
+            with suppress(FileNotFoundError):
+                status = os.lstat(path)
+                if stat.S_ISLNK(status.st_mode):
+                    links[name] = os.readlink(path)
+                else:
+                    clones[name] = _clone(opened, path)
+                found.append((name, status))
         mode = stat.S_IMODE(os.stat(directory).st_mode)
         mount("tmpfs", target, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options=f"mode={mode:o},size=1m")
         for name, status in found:
@@ -324,7 +329,9 @@ def _clone(stack: ExitStack, path: str) -> int:
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     fd = int(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags))
     if fd < 0:
-        raise IsolationError(f"taking up {path}: {os.strerror(ctypes.get_errno())}")
+        if (number := ctypes.get_errno()) == errno.ENOENT:
+            raise FileNotFoundError(number, os.strerror(number), path)
+        raise IsolationError(f"taking up {path}: {os.strerror(number)}")
     stack.callback(os.close, fd)
     return fd
 

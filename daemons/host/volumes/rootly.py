@@ -41,7 +41,8 @@ def attach(backing: int, *, stays: bool = False) -> tuple[str, int]:
             number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
             path = f"/dev/loop{number}"
             if not os.path.exists(path):  # in a container: the kernel has made it where nobody sees it
-                os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(_LOOP_MAJOR, number))
+                with suppress(FileExistsError):  # another process has just made it
+                    os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(_LOOP_MAJOR, number))
             device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.ioctl(device, _LOOP_SET_FD, backing)

@@ -322,6 +322,24 @@ def test_a_place_is_made_for_a_directory_that_the_machine_does_not_have(scratch:
         assert sorted(os.listdir(above)) == before
 
 
+def test_what_is_removed_while_a_place_is_made_beside_it_is_left_out(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded = scratch.root / "crowded"
+    crowded.mkdir()
+    (crowded / "file").write_text("as before")
+    there = os.listdir
+    device = open_device()
+    home = HomeMount(str(crowded / "new"), device, scratch.account.uid, scratch.account.gid)
+    try:
+        monkeypatch.setattr(os, "listdir", lambda path: [*there(path), "removed"])
+        with namespaces.inside(Isolation(sandbox=str(scratch.sandbox), homes=(home,)), scratch.account):
+            seen = sorted(there(crowded))
+    finally:
+        os.close(device)
+    assert seen == ["file", "new"]
+
+
 def test_no_place_is_made_below_a_file(scratch: Scratch) -> None:
     (scratch.root / "file").write_text("")
     device = open_device()
