@@ -33,7 +33,7 @@ def pool() -> Iterator[RealPool]:
         SLOT_TYPE_2_PARTITIONABLE="true",
         RANK="TARGET.Loved ?: 0",
         MAXJOBRETIREMENTTIME="TARGET.Patience ?: 0",
-        MachineMaxVacateTime=5,
+        MachineMaxVacateTime=60,
         NEGOTIATOR_CONSIDER_EARLY_PREEMPTION="true",
         NEGOTIATOR_INTERVAL=2,
         NEGOTIATOR_MIN_INTERVAL=1,
