@@ -85,12 +85,14 @@ def test_what_cannot_go_on_is_held(pool: RealPool, image: str, program: str, cod
 
 
 def test_p6_a_container_ends_with_its_starter_and_the_job_starts_again(pool: RealPool) -> None:
-    probe = Probe(pool, 3, more=WANTED)
+    probe = Probe(pool, None, more=WANTED)
     probe.submit()
     probe.until_begun()
     (record,) = (pool.run_dir / "containers").iterdir()
     assert len(containers(pool)) == 1
     os.kill(int(record.name.partition(".")[0]), signal.SIGKILL)
+    pool.until(lambda: probe.trace() == ["begin", "begin"], "another begin")
+    probe.may_end()
     ad = probe.assert_ended_once()
     assert ad["NumJobStarts"] == 2
     pool.until(lambda: not containers(pool), "the end of the container")

@@ -15,7 +15,7 @@ import pytest
 from tests.fakes.engine import VERSION, ScriptedEngine, scripted_engine
 from tests.whole.probe import Probe
 from tests.whole.real_pool import RealPool, real_pool
-from tests.whole.test_crashes_by_stage import zygote_of
+from tests.whole.test_crashes_by_stage import until_stopped, zygote_of
 
 IMAGE = "busybox:latest"
 WANTED = "docker_image = busybox"
@@ -106,9 +106,9 @@ def test_p6_no_container_outlives_a_zygote_that_dies(
     marker.unlink()
     probe = Probe(pool, more=WANTED)
     probe.submit()
-    pool.until(lambda: marker.exists() and marker.read_text().endswith("\n"), f"{point} to be reached")
+    starter = until_stopped(pool, marker)
     os.kill(zygote_of(pool), signal.SIGKILL)
-    os.kill(int(marker.read_text()), signal.SIGKILL if starter_too else signal.SIGCONT)
+    os.kill(starter, signal.SIGKILL if starter_too else signal.SIGCONT)
     (pool.run_dir / "faults" / f"{point}.do").unlink()
     assert_all_is_well(pool, engine, probe)
 
@@ -117,7 +117,7 @@ def test_p6_no_container_outlives_a_zygote_that_dies(
 def test_p6_no_container_outlives_a_starter_and_a_startd_that_die_together(
     pool: RealPool, engine: ScriptedEngine
 ) -> None:
-    probe = Probe(pool, 3, more=WANTED)
+    probe = Probe(pool, None, more=WANTED)
     probe.submit()
     probe.until_begun()
     (record,) = (pool.run_dir / "containers").iterdir()
@@ -126,6 +126,8 @@ def test_p6_no_container_outlives_a_starter_and_a_startd_that_die_together(
     os.kill(startd, signal.SIGKILL)
     os.kill(int(record.name.partition(".")[0]), signal.SIGKILL)
     pool.until(lambda: pool.pid_of("startd") not in (0, startd), "another startd")
+    pool.until(lambda: probe.trace() == ["begin", "begin"], "another begin")
+    probe.may_end()
     assert_all_is_well(pool, engine, probe)
 
 
@@ -142,7 +144,7 @@ def test_a_container_that_nobody_knows_of_is_removed(pool: RealPool, engine: Scr
 @pytest.mark.slow
 def test_p4_a_job_whose_engine_goes_waits_until_it_is_back(pool: RealPool, engine: ScriptedEngine) -> None:
     until_offered(pool)
-    probe = Probe(pool, 3, more=WANTED)
+    probe = Probe(pool, None, more=WANTED)
     probe.submit()
     probe.until_begun()
     engine.stop()
@@ -150,6 +152,7 @@ def test_p4_a_job_whose_engine_goes_waits_until_it_is_back(pool: RealPool, engin
     assert "Is the docker daemon running" in pool.slots()[0].eval_str("DockerOfflineReason", "")
     pool.until(lambda: [ad for ad in probe.in_queue() if ad.eval_int("JobStatus") == 1], "the job to be idle")
     pool.until(lambda: not engine.processes(), "the end of the container's processes")
+    probe.may_end()
     engine.start()
     os.kill(pool.pid_of("startd"), signal.SIGHUP)
     until_offered(pool)

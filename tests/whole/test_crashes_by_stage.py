@@ -53,6 +53,14 @@ def pool() -> Iterator[RealPool]:
         yield pool
 
 
+def until_stopped(pool: RealPool, marker: Path) -> int:
+    """The starter that has come to this point, once it stands still: SIGCONT would else come too early for it."""
+    pool.until(lambda: marker.exists() and marker.read_text().endswith("\n"), f"{marker.name} to be reached")
+    starter = int(marker.read_text())
+    pool.until(lambda: _state(starter) == "T", "the starter to stand still")
+    return starter
+
+
 def stopped_at(pool: RealPool, stage: str) -> tuple[Probe, int]:
     """A job with files that move, and its starter, which stands still."""
     marker = pool.run_dir / "faults" / STAGES[stage]
@@ -61,10 +69,7 @@ def stopped_at(pool: RealPool, stage: str) -> tuple[Probe, int]:
     probe.more = TRANSFERS.format(directory=probe.directory, seconds=probe.seconds)
     (probe.directory / "given").write_text("some input\n")
     probe.submit()
-    pool.until(lambda: marker.exists() and marker.read_text().endswith("\n"), f"{stage} to be reached")
-    starter = int(marker.read_text())
-    pool.until(lambda: _state(starter) == "T", "the starter to stand still")
-    return probe, starter
+    return probe, until_stopped(pool, marker)
 
 
 def _state(pid: int) -> str:
