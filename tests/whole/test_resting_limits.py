@@ -97,14 +97,20 @@ def test_a_job_that_is_in_the_way_of_a_full_disk_is_held() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [("allowed_job_duration = 3", 46), ("allowed_execute_duration = 3", 47), ("periodic_hold = RemoteUserCpu > 1", 3)],
-)
-def test_a_job_is_held_by_how_long_it_runs_and_by_what_it_uses(pool: RealPool, more: str, code: int) -> None:
-    cluster, home, keeper = resting(pool, "for _ in itertools.count(): pass", more)
+def test_a_job_is_held_by_what_it_uses(pool: RealPool) -> None:
+    cluster, home, keeper = resting(pool, "for _ in itertools.count(): pass", "periodic_hold = RemoteUserCpu > 1")
     assert not starters_of(keeper)
     (home / "go").touch()
+    assert held(pool, cluster).eval_int("HoldReasonCode") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "code"), [("AllowedJobDuration", 46), ("AllowedExecuteDuration", 47)])
+def test_a_job_is_held_by_how_long_it_runs(pool: RealPool, limit: str, code: int) -> None:
+    cluster, _, keeper = resting(pool, "", f"+{limit} = 600")
+    assert not starters_of(keeper)
+    # No sooner: a busy machine takes its time until a starter rests.
+    pool.tool("condor_qedit", str(cluster), limit, "3")
     assert held(pool, cluster).eval_int("HoldReasonCode") == code
 
 
