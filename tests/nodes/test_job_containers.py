@@ -96,7 +96,7 @@ def test_p6_a_container_ends_with_its_starter_and_the_job_starts_again(pool: Rea
     ad = probe.assert_ended_once()
     assert ad["NumJobStarts"] == 2
     pool.until(lambda: not containers(pool), "the end of the container")
-    assert list((pool.run_dir / "containers").iterdir()) == []
+    pool.until(lambda: not list((pool.run_dir / "containers").iterdir()), "the end of its record")
 
 
 async def test_an_image_is_pulled_once_for_a_user_and_kept_under_his_name() -> None:

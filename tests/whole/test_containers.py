@@ -58,10 +58,8 @@ def pool(engine: ScriptedEngine) -> Iterator[RealPool]:
         yield pool
 
 
-def until_offered(pool: RealPool, works: bool = True) -> None:
-    pool.until(
-        lambda: [ad for ad in pool.slots() if ad.eval_bool("HasDocker") is works], f"slots with HasDocker {works}"
-    )
+def until_offered(pool: RealPool) -> None:
+    pool.until(lambda: pool.machine().eval_bool("HasDocker"), "a machine with an engine")
 
 
 def assert_all_is_well(pool: RealPool, engine: ScriptedEngine, probe: Probe) -> None:
@@ -148,8 +146,8 @@ def test_p4_a_job_whose_engine_goes_waits_until_it_is_back(pool: RealPool, engin
     probe.submit()
     probe.until_begun()
     engine.stop()
-    until_offered(pool, works=False)
-    assert "Is the docker daemon running" in pool.slots()[0].eval_str("DockerOfflineReason", "")
+    pool.until(lambda: pool.machine().eval_bool("HasDocker") is False, "a machine without an engine")
+    assert "Is the docker daemon running" in pool.machine().eval_str("DockerOfflineReason", "")
     pool.until(lambda: [ad for ad in probe.in_queue() if ad.eval_int("JobStatus") == 1], "the job to be idle")
     pool.until(lambda: not engine.processes(), "the end of the container's processes")
     probe.may_end()

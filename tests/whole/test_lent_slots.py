@@ -143,7 +143,7 @@ def test_slots_are_not_lent_where_the_parallel_job_could_not_begin_then() -> Non
         before, place, gang = blocked(pool)
         meanwhile = pool.place("meanwhile")
         cluster = single(pool, meanwhile, 2)
-        pool.until_status(cluster, 2, count=1)
+        pool.until(lambda: runs(meanwhile) == 1, "one to be at work")
         (before / "go").touch()
         until_all_run(pool, place, gang)
         assert runs(meanwhile) == 1
