@@ -94,7 +94,7 @@ def test_a_program_that_writes_its_checkpoint_when_it_has_to_leave_goes_on_from_
     pool.tool("condor_vacate_job", str(cluster))
     pool.until((home / "go.runs").exists, "the program to go on")
     pool.tool("condor_hold", str(cluster))
-    pool.until_status(cluster, 5)
+    pool.until(lambda: "012" in events(home), "the job to have left")
     (home / "go").touch()
     pool.tool("condor_release", str(cluster))
     pool.until_done(cluster)
@@ -107,7 +107,7 @@ def test_what_is_kept_of_a_job_on_hold_can_be_looked_at(pool: RealPool) -> None:
     pool.until(lambda: events(home).count("003") == 3, "three checkpoints")
     pool.tool("condor_vacate_job", str(cluster))
     pool.tool("condor_hold", str(cluster))
-    pool.until_status(cluster, 5)
+    pool.until(lambda: "012" in events(home), "the job to have left")
     assert pool.tool("condor_evicted_files", "get", f"{cluster}.0", cwd=home) == f"Copied to '{cluster}.0'.\n"
     assert (home / f"{cluster}.0" / "at").read_text() == "3\n"
     (home / "go").touch()

@@ -74,7 +74,7 @@ def test_it_stands_still_goes_on_and_shuts_itself_down_when_it_has_to_leave(keep
         pool.until(lambda: counted(pool, cluster) > still, "the guest to go on")
         assert os.path.exists(f"/proc/{qemu}") == keeps_memory
         pool.tool("condor_hold", str(cluster))
-        pool.until_status(cluster, 5)
+        pool.until(lambda: ") Job was held" in (home / "log").read_text(), "it to have left")
         assert "The job is asked to leave" in log.read_text()
         assert "The job is killed" not in log.read_text()
 
