@@ -188,7 +188,8 @@ class Mixed:
         self.pool.until(over, "the end of all jobs", deadline_s=deadline_s)
 
     def _running(self) -> list[tuple[str, str]]:
-        ads = [ad for ad in self.pool.jobs() if ad.eval_int("JobStatus") == 2]
+        # Those whose program runs: a start is counted when the starter has told of it, and a job is running before that.
+        ads = [ad for ad in self.pool.jobs() if ad.eval_int("JobStatus") == 2 and ad.eval_int("NumJobStarts")]
         ids = [(ad.eval_int("ClusterId", 0), ad.eval_int("ProcId", 0)) for ad in ads]
         return [(f"{cluster}.{proc}", self.clusters[cluster]) for cluster, proc in ids]
 

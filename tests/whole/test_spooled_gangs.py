@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pool.jobs.vocabulary.hold_codes import HoldCode
-from tests.whole.real_pool import RealPool, as_account, real_pool
+from tests.whole.real_pool import DEADLINE_S, RealPool, as_account, real_pool
 from tests.whole.test_parallel import COUNT, PARALLEL, submit
 
 pytestmark = pytest.mark.slow
 
-LARGE_BYTES = 256 << 20
+LARGE_BYTES = 512 << 20
 SINGLE = "executable = /bin/true\ntransfer_executable = false\nrequest_memory = 16\nqueue\n"
 
 
@@ -66,7 +66,7 @@ def test_parallel_jobs_wait_for_earlier_ones_that_are_being_spooled_if_the_knob_
             passes(pool)
             assert (pool.statuses(first), pool.statuses(second)) == ([5], [1])
             client.send_signal(signal.SIGCONT)
-            assert client.wait(60) == 0
+            assert client.wait(DEADLINE_S) == 0
         (after,) = pool.until_done(second)
         (before,) = pool.jobs(str(first))  # which keeps its output until that is fetched
         assert before.eval_int("CompletionDate", 0) <= after.eval_int("JobStartDate", 0)

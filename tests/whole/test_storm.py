@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,8 @@ def _kill_one(pool: RealPool, what: str) -> None:
         pool.start()
     elif what == "agent":
         for pid in _agents(pool):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     else:
         pool.restart_of(what)
 

@@ -87,7 +87,8 @@ def test_the_second_takes_over_within_a_minute_and_the_first_comes_back(pool: Po
     took_s = time.monotonic() - killed_at
     assert took_s < TAKE_OVER_S
     assert pool.factor(second, user).startswith("77")
-    assert submit.tool("condor_status", "-negotiator", "-af", "Name").split() == [second.name]
+    ads = ("condor_status", "-negotiator", "-af", "Name")
+    submit.until(lambda: submit.tool(*ads).split() == [second.name], "the second's ad alone")
     second.tool("condor_userprio", "-setfactor", user, "78")
 
     first.start()
