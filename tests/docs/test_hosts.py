@@ -43,6 +43,6 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
         env={"PATH": path, "HOME": os.environ.get("HOME", "/")},
         capture_output=True,
         text=True,
-        timeout=2 * DEADLINE_S,
+        timeout=4 * DEADLINE_S,
         check=False,
     )

@@ -63,7 +63,7 @@ def vacated(pool: RealPool, cluster: int, times: int) -> ClassAd:
     def there() -> list[ClassAd]:
         return [ad for ad in pool.jobs(str(cluster)) if (ad.eval_int("NumVacates") or 0) >= times]
 
-    (ad,) = pool.until(there, f"the job to be sent back {times} times", deadline_s=60)
+    (ad,) = pool.until(there, f"the job to be sent back {times} times")
     return ad
 
 

@@ -77,7 +77,7 @@ class Place:
     def run(self, command: str, *more: str, image: str = "") -> ClassAd:
         """The same, to its end."""
         cluster = self.submit(command, *more, image=image)
-        self.pool.until(lambda: not self.pool.jobs(str(cluster)), "the job's end", deadline_s=30)
+        self.pool.until(lambda: not self.pool.jobs(str(cluster)), "the job's end")
         (ad,) = self.pool.history(str(cluster))
         return ad
 
