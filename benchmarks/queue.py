@@ -26,6 +26,7 @@ from pool.jobs.queue.cluster import Cluster, Job
 from pool.jobs.queue.job_queue import JobQueue
 from pool.jobs.queue.pack import pack
 from pool.jobs.queue.store import commit, open_queue
+from pool.jobs.vocabulary.priority import Priority
 from pool.jobs.vocabulary.states import JobStatus
 from pool.submit import read_submit
 
@@ -124,7 +125,7 @@ def _filled(count: int) -> JobQueue:
         jobs = []
         for proc in range(min(CLUSTER, count - first)):
             own = ClassAd({"Args": f"{proc}", "Out": f"out.{proc}"})
-            jobs.append(Job(cluster, proc, JobStatus.IDLE, 0, pack(own)))
+            jobs.append(Job(cluster, proc, JobStatus.IDLE, Priority(), pack(own)))
         queue.add(cluster, jobs)
     return queue
 
