@@ -172,7 +172,7 @@ def _shares_of(name: str) -> int:
 
 def shared_memory(place: Place) -> str:
     size = int(place.out("df -k /dev/shm | tail -n 1").split()[1])
-    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2048
+    half = os.sysconf("SC_PHYS_PAGES") // 2 * os.sysconf("SC_PAGE_SIZE") >> 10  # the kernel halves the pages
     return "half of the machine's memory" if size == half else f"{size >> 10} MiB"
 
 
