@@ -105,7 +105,9 @@ def _policy() -> Iterator[Figure]:
     took = time.process_time() - began
     how = f"periodic_remove of {PROCS} idle jobs, whose ads are made for it"
     yield Figure("periodic policy, job by job", took / PROCS * 1e6, "us/job", how)
-    core = SimpleNamespace(queue=queue, now=lambda: 0.0, settings=SimpleNamespace(system=policy.SystemPolicy()))
+    settings = SimpleNamespace(system=policy.SystemPolicy())
+    start = SimpleNamespace(world=SimpleNamespace(cpu=time.process_time))
+    core = SimpleNamespace(queue=queue, now=lambda: 0.0, settings=settings, start=start)
     began = time.process_time()
     trio.run(PolicyTimer(cast(Core, core)).round)
     took = time.process_time() - began
